@@ -1,4 +1,4 @@
-"""The medium of a script's radios, as one process, and what it is asked (`emulation.media`)."""
+"""The medium of a script's radios: one process, and the requests to it (`emulation.media`)."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ RECORDER: Final = "capture"
 READY: Final = 30.0
 """Seconds that the medium may take to make its devices."""
 FRESH: Final = 0.05
-"""Seconds for which what the medium has said of all radios is taken to hold."""
+"""Seconds for which the last reported state of all radios is reused."""
 OTHER_MODELS: Final = ("ITU", "young", "youngModel", "nakagami")
-"""Propagation models of versions of Mininet-WiFi that there are not here."""
+"""Propagation models of some versions of Mininet-WiFi that are not supported here."""
 MOST_FADING: Final = 20.0
 FARTHEST: Final = 1e6
 """Metres."""
 
 
-def fading_of(given: Any) -> float:
+def fading_of(fading_cof: Any) -> float:
     """Return the standard deviation of fading, decibels, of `fading_cof`.  Raises `ScriptError`."""
     try:
-        decibels = float(given or 0)
+        decibels = float(fading_cof or 0)
     except (TypeError, ValueError):
         decibels = -1.0
     if not 0 <= decibels <= MOST_FADING:
-        raise ScriptError(f"fading_cof={given!r}: give decibels from 0 to {MOST_FADING:g}")
+        raise ScriptError(f"fading_cof={fading_cof!r}: give decibels from 0 to {MOST_FADING:g}")
     return decibels
 
 
@@ -64,8 +64,8 @@ class ScriptAir:
 
     def set_propagation(self, options: Mapping[str, Any]) -> None:
         """Choose a propagation model, with Mininet-WiFi's keywords.  Raises `ScriptError`."""
-        given = dict(options)
-        name = str(given.pop("model", "logDistance"))
+        arguments = dict(options)
+        name = str(arguments.pop("model", "logDistance"))
         model = PROPAGATION_MODELS.get(name)
         call = "setPropagationModel"
         if model is None:
@@ -77,7 +77,7 @@ class ScriptAir:
             self._session.limit(wish, f"logDistance is used; there are also {known}")
             model = LogDistance
         settings: dict[str, Any] = {"model": model.model_fields["model"].default}
-        for key, value in given.items():
+        for key, value in arguments.items():
             if key in model.keywords:
                 settings[model.keywords[key]] = float(value)
             elif key == "noise_th":
@@ -91,14 +91,14 @@ class ScriptAir:
         try:
             RadioSpec.model_validate({"propagation": settings})
         except ValueError as error:
-            said = str(error).splitlines()[2].strip()
-            raise ScriptError(f"{call}: {said}") from None
+            problem = str(error).splitlines()[2].strip()
+            raise ScriptError(f"{call}: {problem}") from None
         self.propagation = settings
 
     def set_policy(self, wish: str, policy: Any) -> None:
-        """Choose which access point stations take.  Raises `ScriptError`."""
+        """Choose how stations select an access point.  Raises `ScriptError`."""
         if policy not in get_args(Policy):
-            raise ScriptError(f"{wish}: there are ssf, llf")
+            raise ScriptError(f"{wish}: choose ssf or llf")
         self.policy = policy
 
     def reach(self, radio: Radio) -> float:
@@ -140,8 +140,8 @@ class ScriptAir:
         await_condition(lambda: medium.poll() is not None or answers(self._session.control), READY)
         if not answers(self._session.control):
             self._log.flush()
-            said = last_line(self._session.logs / "emulation.log")
-            raise ScriptError(f"the radio medium did not start: {said}")
+            problem = last_line(self._session.logs / "emulation.log")
+            raise ScriptError(f"the radio medium did not start: {problem}")
         self.running = True
 
     def record(self, interfaces: list[dict[str, Any]]) -> None:
@@ -161,7 +161,7 @@ class ScriptAir:
             raise ScriptError(f"the {name} did not start: {error.strerror or error}") from None
 
     def stop(self) -> None:
-        """End the processes: the recorder first, which writes what it has."""
+        """End the processes, the recorder first, so that it writes what it still holds."""
         for name in ("recorder", "medium"):
             process = self._processes.pop(name, None)
             if process is not None and process.poll() is None:
@@ -184,17 +184,17 @@ class ScriptAir:
         return answer
 
     def states(self) -> list[dict[str, Any]]:
-        """Return what the medium says of all radios."""
+        """Return the state of all radios, as the medium reports it."""
         if not self.running:
             return []
         if time.monotonic() - self._asked > FRESH:
             radios = self.ask({"op": "radios"})["radios"]
-            self._states = {each["interface"]: each for each in radios}
+            self._states = {state["interface"]: state for state in radios}
             self._asked = time.monotonic()
         return list(self._states.values())
 
     def radio(self, interface: str) -> Mapping[str, Any]:
-        """Return what the medium says of one; empty if it has none of this name."""
+        """Return the state of one radio; empty if the medium has none of this name."""
         self.states()
         return self._states.get(interface, {})
 

@@ -1,7 +1,7 @@
 """`CLI(net)`: Mininet's prompt, with Mininet-WiFi's commands and the testbed's.
 
 Commands come from the terminal, from a pipe, or from a file (`--commands`).  A command that fails
-says so in one line, and the prompt goes on.  With `--for`, the prompt ends by itself.
+reports it in one line, and the prompt goes on.  With `--for`, the prompt ends by itself.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ COUNTED: Final = {
     "given up": "tx_failed",
     "received": "rx_frames",
 }
-"""What `stats` shows of a radio's counters, by its titles."""
+"""The counters of a radio that `stats` shows, by column title."""
 
 
 class CLI(Prompt):
-    """The prompt of a script's network; returns when it is left."""
+    """The prompt of a script's network; returns when the user leaves it."""
 
     prompt = "mininet-wifi> "
 
@@ -78,7 +78,7 @@ class CLI(Prompt):
                 time.sleep(POLL)
 
     def isatty(self) -> bool:
-        """Return whether somebody types."""
+        """Return whether commands are typed at a terminal."""
         return not self._scripted and super().isatty()
 
     # -- what the network has --------------------------------------------------------------------
@@ -96,7 +96,7 @@ class CLI(Prompt):
         """Put a node somewhere, metres.  Raises `ScriptError`."""
         node = self.mn.nameToNode.get(name)
         if not isinstance(node, RadioNode):
-            raise ScriptError(f"{name} is no station and no access point")
+            raise ScriptError(f"{name} is neither a station nor an access point")
         node.setPosition(",".join(map(str, position)))
         self._effect = Effect(kind="move", nodes=(name,), position=(position[0], position[1]))
 
@@ -106,11 +106,11 @@ class CLI(Prompt):
         self.mn.iperf([self.mn[name] for name in ends] or None, seconds=seconds, **udp)
 
     def failed(self, command: str, problem: str) -> None:
-        """Say what a command has raised."""
+        """Report the error that a command raised."""
         self.refuse(problem)
 
     def refuse(self, text: str) -> None:
-        """Say why a command is not done, as Mininet does."""
+        """Report why a command was refused, as Mininet does."""
         self._error = text
         error(f"*** {text}\n")
 
@@ -125,11 +125,11 @@ class CLI(Prompt):
         self.mn.get_distance(one, other)
 
     def do_start(self, _line: str) -> None:
-        """start: let the motion go on."""
+        """start: resume motion."""
         self.mn.start_simulation()
 
     def do_stop(self, _line: str) -> None:
-        """stop: let the motion stand still."""
+        """stop: pause motion."""
         self.mn.stop_simulation()
 
     # -- the radios ------------------------------------------------------------------------------
@@ -168,9 +168,9 @@ class CLI(Prompt):
 
 @contextmanager
 def _silence() -> Iterator[IO[str]]:
-    """Yield what Mininet polls in the place of text that is in memory: nothing ever comes.
+    """Yield a stream for Mininet to poll while commands come from memory: nothing ever arrives.
 
-    A pipe without a writer would be at its end, which ends every wait for a node at once.
+    A pipe without a writer would be at end of file, which ends every wait for a node at once.
     """
     reader, writer = os.pipe()
     try:

@@ -1,13 +1,13 @@
 """A learning switch's controller: `controller ptcp:6653`, in the place of OpenFlow's reference one.
 
 Theory of operation.  OpenFlow 1.0 (the version that Open vSwitch and Mininet use unless told
-otherwise) over TCP.  A frame that no flow matches comes up (packet in); its source is learnt with
-its port.  If the destination has been learnt, the frames of this pair get a flow for some seconds
-and this one follows it; else it is flooded.  A station that moves to another access point is learnt
-again, as its frames come in at another port; the flows that lead to its old port are removed.
+otherwise) over TCP.  A frame that matches no flow is sent to the controller (packet in), which
+learns the port of its source.  If the port of the destination is known, the pair gets a flow for
+some seconds, which this frame follows; else it is flooded.  A station that moves to another access
+point is learnt again at its new port, and the flows that lead to the old one are removed.
 
 Departure from the reference controller: flows match in-port, source and destination only.
-Standard library alone: it starts in a tenth of a second.
+It uses only the standard library, so it starts in a tenth of a second.
 
     python -m emulation.mn.controller ptcp:PORT
 """
@@ -52,7 +52,7 @@ class Learner:
         self.ports: dict[bytes, int] = {}
 
     def greet(self) -> None:
-        """Begin the conversation."""
+        """Send the greeting that opens a connection."""
         self._send(message(HELLO, 0) + message(FEATURES_REQUEST, 1))
 
     def received(self, kind: int, transaction: int, body: bytes) -> None:

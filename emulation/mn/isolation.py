@@ -1,6 +1,6 @@
-"""Namespaces of a script: mounts, processes and network of its own (`man 7 namespaces`).
+"""A script's own namespaces of mounts, processes and network (`man 7 namespaces`).
 
-The runner is process 1 of a process namespace.  When it ends, in whatever way, the kernel ends
+The runner is process 1 of a process namespace.  However it ends, the kernel then ends
 everything in the namespace: nodes' shells, daemons that the script has started, the medium, Open
 vSwitch.  The command's own death kills `unshare`, whose death kills the runner, so even `kill -9`
 leaves nothing; and two scripts at once share no port, no interface name and no socket.
@@ -21,30 +21,30 @@ from capture.lifetime import die_with_parent
 
 RUNNER: Final = "emulation.mn.runner"
 CAPABILITIES: Final[Mapping[str, int]] = MappingProxyType({"NET_ADMIN": 12, "SYS_ADMIN": 21})
-"""What namespaces and TAP devices need, by number (`man 7 capabilities`)."""
+"""Capabilities that namespaces and TAP devices need, with numbers (`man 7 capabilities`)."""
 PROGRAMS: Final = ("unshare", "mnexec", "ip", "ifconfig")
 
 
 def obstacles() -> list[str]:
     """Return why scripts cannot be run here and what to do, one line each."""
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
-    found = []
+    obstacles = []
     if missing:
-        found.append(
+        obstacles.append(
             f"{', '.join(missing)} missing: apt-get install util-linux mininet iproute2 net-tools"
         )
     if not Path("/dev/net/tun").exists():
-        found.append(
+        obstacles.append(
             "/dev/net/tun is missing: load the module (modprobe tun) or give the container "
             "the device (--device /dev/net/tun)"
         )
     lacking = lacking_capabilities(Path("/proc/self/status").read_text(encoding="ascii"))
     if lacking:
-        found.append(
+        obstacles.append(
             f"not allowed to make namespaces and radios ({', '.join(lacking)}): run as root, or "
             "give the container --privileged or " + " ".join(f"--cap-add {n}" for n in lacking)
         )
-    return found
+    return obstacles
 
 
 def lacking_capabilities(status: str) -> list[str]:
@@ -53,15 +53,15 @@ def lacking_capabilities(status: str) -> list[str]:
         name, _, value = line.partition(":")
         if name == "CapEff":
             effective = int(value, 16)
-            return [each for each, bit in CAPABILITIES.items() if not effective >> bit & 1]
+            return [name for name, bit in CAPABILITIES.items() if not effective >> bit & 1]
     return []
 
 
 def start(config: Path, environment: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
     """Start the runner with its configuration; `options` are those of `subprocess.Popen`.
 
-    It ends with the thread that calls.  SIGINT is held back until it can handle it.  Raises
-    OSError.
+    The runner is killed when the calling thread ends.  SIGINT is blocked until the runner can
+    handle it.  Raises OSError.
     """
     command = [
         *(

@@ -1,4 +1,4 @@
-"""Names that scripts give to `link=`, `cls=` and `wmediumd_mode=`: they choose, and do nothing."""
+"""Markers that scripts pass as `link=`, `cls=` and `wmediumd_mode=`; they have no behaviour."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import ClassVar, Final
 
 
 class wmediumd:  # Mininet-WiFi's names, here and below
-    """A medium with contention: here it always is one."""
+    """A medium with contention, which it always has here."""
 
 
 class WirelessLink:
-    """A link whose rate and loss follow from distance: here the medium's."""
+    """A link whose rate and loss follow from distance; here the medium computes them."""
 
 
 class TCWirelessLink(WirelessLink):
@@ -18,19 +18,19 @@ class TCWirelessLink(WirelessLink):
 
 
 class interference:
-    """Frames disturb each other: here they always do."""
+    """Frames interfere with each other, which they always do here."""
 
 
 class snr:
-    """Levels are given by link."""
+    """Signal levels are set per link."""
 
 
 class error_prob:
-    """Losses are given by link."""
+    """Losses are set per link."""
 
 
 CELLS: Final = (wmediumd, WirelessLink, TCWirelessLink)
-"""What links a station and an access point."""
+"""Classes of links between a station and an access point."""
 WMEDIUMD_MODES: Final = (interference, snr, error_prob)
 
 

@@ -20,16 +20,16 @@ from emulation.mn.switches import ScriptSwitch, controller_class, switch_options
 from emulation.mn.unavailable import Unavailable
 
 LEAST_SCAN: Final = 1.0
-"""Seconds between two background scans at least; scripts may give 0."""
+"""Least seconds between two background scans; scripts may ask for 0."""
 
 
 class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     """A Mininet network to which nodes with radios can be added."""
 
     session: ClassVar[Session]
-    """The run; a subclass has it (`emulation.mn.provided`)."""
+    """The run; set in a subclass (`emulation.mn.provided`)."""
     opened: ClassVar[list[Any]]
-    """Networks that have been made and not stopped."""
+    """Networks that have been created and not yet stopped."""
     air: ScriptAir
     station: Any
     car: Any
@@ -39,7 +39,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     client_isolation: bool
 
     def prepare(self) -> None:
-        """Make what nodes are added to; called before Mininet's constructor."""
+        """Create the containers for nodes; called before Mininet's constructor."""
         self.stations: list[Station] = []
         self.cars: list[Car] = []
         self.aps: list[AP] = []
@@ -89,23 +89,23 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     def _add_mobile(self, name: str, cls: Any, call: str, params: dict[str, Any]) -> Any:
         self.check_unbuilt(f"{call}({name!r})")
         self._check_name(name)
-        given = self.session.check_options(call, params, NODE_OPTIONS)
-        options = given.over(self.defaults | {"ssid": None})  # a network's default is for its APs
-        if self.autoSetMacs and not (call == "addCar" and given.get("mac")):
-            options["mac"] = macColonHex(self.nextIP)  # as there: over the script's own
+        checked = self.session.check_options(call, params, NODE_OPTIONS)
+        options = checked.over(self.defaults | {"ssid": None})  # the network's default is for APs
+        if self.autoSetMacs and not (call == "addCar" and checked.get("mac")):
+            options["mac"] = macColonHex(self.nextIP)  # Mininet-WiFi overrides the script's
         address = self._next_address()
         options.setdefault("ip", address)
         if self.autoSetPositions and "position" not in params:
             options["position"] = f"{self._next_x['station']:g},0,0"
             self._next_x["station"] += 2
-        kept = {key: given[key] for key in (*MOTION_OPTIONS, "privateDirs") if key in given}
-        node = cls(name, self, inNamespace=bool(given.get("inNamespace", True)), **kept)
+        kept = {key: checked[key] for key in (*MOTION_OPTIONS, "privateDirs") if key in checked}
+        node = cls(name, self, inNamespace=bool(checked.get("inNamespace", True)), **kept)
         node.params.update({key: options[key] for key in ("ip", "ip6", "mac") if key in options})
-        self._give_radios(node, options, int(given.get("wlans", 1)), 0)
-        scan = self._background_scan(given)
+        self._give_radios(node, options, int(checked.get("wlans", 1)), 0)
+        scan = self._background_scan(checked)
         for radio in list(node.wintfs.values()):
             radio.background_scan = scan
-        for extra in range(int(given.get("nvif", 0) or 0)):
+        for extra in range(int(checked.get("nvif", 0) or 0)):
             node.add_radio(f"{name}-wlan0{extra + 1}", self.next_mac()).virtual = True
             node.apply_options(options)
         first = node.wintfs[0]
@@ -118,21 +118,21 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         return node
 
     def _background_scan(self, params: Mapping[str, Any]) -> dict[str, float] | None:
-        """Return when a station looks for a better access point; None if it never does."""
+        """Return a station's background scan settings; None if it does not scan."""
         module = params.get("bgscan_module")
         short = params.get("s_inverval", params.get("s_interval"))
-        given = params.get("bgscan_threshold"), short, params.get("l_interval")
+        settings = params.get("bgscan_threshold"), short, params.get("l_interval")
         if not module:
-            if any(given):
+            if any(settings):
                 self.session.limit(
                     "addStation(bgscan_threshold, s_inverval, l_interval)",
-                    "there is no scan in the background without bgscan_module='simple'",
+                    "background scans need bgscan_module='simple'",
                 )
             return None
         if module != "simple":
-            self.session.limit(f"addStation(bgscan_module={module!r})", "it scans as 'simple' does")
+            self.session.limit(f"addStation(bgscan_module={module!r})", "scans follow 'simple'")
         try:
-            numbers = [float(each or 0) for each in given]
+            numbers = [float(setting or 0) for setting in settings]
         except (TypeError, ValueError):
             numbers = [1.0]
         if numbers[0] > 0 or min(numbers[1:], default=-1) < 0:
@@ -149,16 +149,16 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         """Add an access point."""
         self.check_unbuilt(f"addAccessPoint({name!r})")
         self._check_name(name)
-        given = self.session.check_options("addAccessPoint", params, POINT_OPTIONS)
-        options = given.over(self.defaults)
-        datapath = given.get("datapath", "user")
+        checked = self.session.check_options("addAccessPoint", params, POINT_OPTIONS)
+        options = checked.over(self.defaults)
+        datapath = checked.get("datapath", "user")
         if datapath != "user":
             self.session.limit(
                 f"addAccessPoint(datapath={datapath!r})",
-                "Open vSwitch has its user-space datapath here",
+                "Open vSwitch runs with its user-space datapath here",
             )
         if self.autoSetMacs:
-            options["mac"] = macColonHex(self.nextIP)  # as there, with an address of the stations'
+            options["mac"] = macColonHex(self.nextIP)  # Mininet-WiFi takes a station's
             self.nextIP += 1
         if self.autoSetPositions and "position" not in params:
             options["position"] = f"{self._next_x['ap']:g},50,0"
@@ -168,30 +168,30 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         if isinstance(kind, Unavailable):
             raise kind.error()
         if not (isinstance(kind, type) and issubclass(kind, AP)):
-            raise ScriptError(f"addAccessPoint(cls={kind!r}): it must be an access point's class")
+            raise ScriptError(f"addAccessPoint(cls={kind!r}): it must be an access point class")
         limit = getattr(kind, "limit", None)
         if limit:
             self.session.limit(f"addAccessPoint({name!r}, cls={kind.__name__})", limit)
         bridge = {
-            key: given[key] for key in ("failMode", "protocols", "stp", "dpid") if key in given
+            key: checked[key] for key in ("failMode", "protocols", "stp", "dpid") if key in checked
         }
-        alone = bool(given.get("inNamespace"))
+        alone = bool(checked.get("inNamespace"))
         if alone:
             self.session.limit(
                 f"addAccessPoint({name!r}, inNamespace=True)",
                 "it has no bridge: its radios are interfaces of a namespace of its own",
             )
-        port = given.get("listenPort", self.listenPort)
+        port = checked.get("listenPort", self.listenPort)
         point = kind(name, self, inNamespace=alone, listenPort=port, **bridge)
         if self.listenPort:
             self.listenPort += 1
         names = wireless.names_of(options.get("ssid"))
-        self._give_radios(point, options, int(given.get("wlans", 1)), 1)
+        self._give_radios(point, options, int(checked.get("wlans", 1)), 1)
         for radio in point.wintfs.values():
             radio.kind = "master"
             radio.ssid = names[min(radio.id, len(names) - 1)]
             radio.wps = str(params.get("wps_state") or 0) != "0"
-            radio.isolate = bool(given.get("client_isolation", self.client_isolation))
+            radio.isolate = bool(checked.get("client_isolation", self.client_isolation))
         self._add_virtual(point, options)
         for key in ("ip", "ip6"):
             if options.get(key):
@@ -218,41 +218,41 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             first.vssid.append(name)
 
     def _give_radios(self, node: Any, options: Options, count: int, base: int) -> None:
-        given = options.get("mac")
+        own_mac = options.get("mac")
         for number in range(count):
-            mac = str(given) if given and number == 0 else self.next_mac()
+            mac = str(own_mac) if own_mac and number == 0 else self.next_mac()
             radio = node.add_radio(f"{node.name}-wlan{number + base}", mac)
-            radio.given_mac = bool(given) and number == 0
+            radio.has_own_mac = bool(own_mac) and number == 0
         node.apply_options(options)
 
     def check_unbuilt(self, call: str) -> None:
-        """Raise `ScriptError` if the medium, which makes all radios at once, runs already."""
+        """Raise `ScriptError` if the medium, which creates all radios at once, is running."""
         if self.air.running:
-            raise ScriptError(f"{call}: no radio is added while the network runs: do it before")
+            raise ScriptError(f"{call}: radios must be added before the network is built")
 
     def _check_name(self, name: str) -> None:
         if name in self.nameToNode:
-            raise ScriptError(f"there is a node {name} already")
+            raise ScriptError(f"a node named {name} exists already")
         if not name or len(f"{name}-wlan0".encode()) > 15:
-            raise ScriptError(f"{name!r} is no name for a node: use 1 to 9 characters")
+            raise ScriptError(f"{name!r} is not a node name: use 1 to 9 characters")
 
     def number_radios(self) -> None:
         """Give radios the addresses that mac80211_hwsim gives them: stations first, then the rest.
 
-        Those to which the script gives one keep it, and count.  Done twice, it changes nothing.
+        Radios whose address the script sets keep it, but count.  A second call changes nothing.
         """
         if self._numbered:
             return
         self._numbered = True
         radios = [radio for radio in self.radios if not radio.virtual]
-        taken = {radio.mac.lower() for radio in radios if radio.given_mac}
+        taken = {radio.mac.lower() for radio in radios if radio.has_own_mac}
         for number, radio in enumerate(radios):
             mac = f"02:00:00:{number >> 8:02x}:{number & 255:02x}:00"
-            if not radio.given_mac and mac not in taken:
+            if not radio.has_own_mac and mac not in taken:
                 radio.mac = mac
 
     def next_mac(self) -> str:
-        """Return an address that is none of `number_radios`: its last byte is not 0."""
+        """Return an address that `number_radios` never assigns: its last byte is not 0."""
         self._macs += 1 + ((self._macs + 1) % 256 == 0)
         return f"02:00:00:00:{self._macs >> 8:02x}:{self._macs & 255:02x}"
 
@@ -290,8 +290,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         linkTo: str | None = None,
         **params: Any,
     ) -> Any:
-        """Add a gateway; there is nothing behind it, which is said."""
-        self.session.limit("addNAT", "the script's network is its own and has no way out of it")
+        """Add a gateway, and report that nothing lies behind it."""
+        self.session.limit("addNAT", "the script's network is isolated and has no way out")
         nat = self.addHost(name, cls=NAT, inNamespace=inNamespace, subnet=self.ipBase, **params)
         if connect:
             points = self.switches + self.aps
@@ -300,7 +300,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
                 target = connect
             if target is None:
                 if not points:
-                    raise ScriptError("addNAT: there is no switch and no access point to link to")
+                    raise ScriptError("addNAT: there is no switch or access point to link to")
                 target = points[0]
             self.addLink(nat, target)
             gateway = str(nat.params["ip"]).partition("/")[0]

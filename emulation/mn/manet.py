@@ -1,7 +1,7 @@
-"""Routing daemons that a script names with `proto=`: those that are installed, with their options.
+"""Routing daemons that a script chooses with `proto=`, if they are installed, with their options.
 
-They run in the node's namespace on its radio and end with the network.  batman-adv is no daemon but
-a module of the kernel: if the kernel has it, it gets the radio.
+They run on the node's radio in its namespace and end with the network.  batman-adv is not a daemon
+but a kernel module: if the kernel has it, it gets the radio.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 )
 """By name: the program, and how it is started."""
 PACKAGES: Final[Mapping[str, str]] = MappingProxyType({"babeld": "babeld", "batmand": "batmand"})
-"""Debian's packages, of the programs that it has."""
+"""Debian packages of the programs that Debian has."""
 NOT_THERE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "batman_adv": "this kernel lacks the module batman-adv; the virtual machine's has it",
@@ -34,11 +34,11 @@ NOT_THERE: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 NO_MODULE: Final = ("Unknown device type", "Operation not supported")
-"""What iproute2 says of a kind of device that the kernel lacks."""
+"""Messages of iproute2 about a device type that the kernel lacks."""
 
 
 def start(net: Any, radio: Any, params: Mapping[str, Any]) -> None:
-    """Start the daemon that a link names on its radio; one that is missing is a limit."""
+    """Start the daemon that a link asks for on its radio; report a missing one as a limit."""
     name, arguments = str(params["proto"]), str(params.get("proto_args") or "")
     wish = f"proto={name!r}"
     if name == "batman_adv" and _batman(net, radio):
@@ -47,7 +47,7 @@ def start(net: Any, radio: Any, params: Mapping[str, Any]) -> None:
         net.session.limit(wish, f"no routing daemon is started: {NOT_THERE[name]}")
         return
     if name not in COMMANDS:
-        raise ScriptError(f"{wish}: there are " + ", ".join([*COMMANDS, *NOT_THERE]))
+        raise ScriptError(f"{wish}: choose from " + ", ".join([*COMMANDS, *NOT_THERE]))
     program, command = COMMANDS[name]
     if shutil.which(program) is None:
         package = PACKAGES.get(program)
@@ -62,38 +62,38 @@ def start(net: Any, radio: Any, params: Mapping[str, Any]) -> None:
 
 
 def _batman(net: Any, radio: Any) -> bool:
-    """Give a radio to its node's batman-adv; return False if the kernel has none.
+    """Add a radio to its node's batman-adv device; return False if the kernel lacks batman-adv.
 
-    Raises `ScriptError` if a command fails, or if the node has no address of its own.
+    Raises `ScriptError` if a command fails, or if the node's address is not unique.
     """
     node = radio.node
-    said = _told(node, "ip link add name bat0 type batadv")
-    if any(reason in said for reason in NO_MODULE):
+    complaint = _complaint(node, "ip link add name bat0 type batadv")
+    if any(reason in complaint for reason in NO_MODULE):
         return False
-    if said and "File exists" not in said:  # another radio of the node has made it
-        raise ScriptError(f"proto='batman_adv': ip link add name bat0 at {node.name}: {said}")
+    if complaint and "File exists" not in complaint:  # another radio of the node created it
+        raise ScriptError(f"proto='batman_adv': ip link add name bat0 at {node.name}: {complaint}")
     number = _number_of(net, node)
     for command in (
         f"ip link set dev {radio.name} master bat0",
         "ip link set dev bat0 up",
         f"ip addr replace 192.168.123.{number}/24 dev bat0",  # Mininet-WiFi's
     ):
-        said = _told(node, command)
-        if said:
-            raise ScriptError(f"proto='batman_adv': {command} at {node.name}: {said}")
+        complaint = _complaint(node, command)
+        if complaint:
+            raise ScriptError(f"proto='batman_adv': {command} at {node.name}: {complaint}")
     return True
 
 
-def _told(node: Any, command: str) -> str:
-    """Return what a command says that should say nothing, on one line."""
+def _complaint(node: Any, command: str) -> str:
+    """Return on one line the output of a command that should print nothing."""
     return " ".join(str(node.cmd(command)).split())
 
 
 def _number_of(net: Any, node: Any) -> int:
-    """Return the number in a node's name, the last of its address; 1 if there is none."""
-    found = re.search(r"\d+", node.name)
-    number = int(found.group()) if found else 1
-    advice = "call it by a number from 1 to 254 that no other node with batman_adv has"
+    """Return the number in a node's name, the last byte of its address; 1 if it has none."""
+    digits = re.search(r"\d+", node.name)
+    number = int(digits.group()) if digits else 1
+    advice = "give its name a number from 1 to 254 that no other node with batman_adv has"
     if not 1 <= number <= 254:
         raise ScriptError(
             f"proto='batman_adv': {node.name} would be 192.168.123.{number}: {advice}"
@@ -108,7 +108,7 @@ def _number_of(net: Any, node: Any) -> int:
 
 
 class RoutingDaemon:
-    """A name of `mn_wifi.manetRoutingProtocols`."""
+    """A class of `mn_wifi.manetRoutingProtocols`."""
 
     name: ClassVar[str] = ""
     session: ClassVar[Session]
@@ -116,9 +116,9 @@ class RoutingDaemon:
 
     @classmethod
     def load_module(cls, interfaces: Any = None) -> None:
-        """Say that no kernel module is loaded."""
+        """Report that no kernel module is loaded."""
         wish = f"{cls.name}.load_module({interfaces or ''})"
-        cls.session.limit(wish, NOT_THERE.get(cls.name, "it is no module of the kernel"))
+        cls.session.limit(wish, NOT_THERE.get(cls.name, "it is not a kernel module"))
 
 
 class batman_adv(RoutingDaemon):  # Mininet-WiFi's names, here and below

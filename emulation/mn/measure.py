@@ -1,7 +1,7 @@
 """Throughput between two nodes: what `iperf` at the prompt and `net.iperf` print.
 
-In the place of Mininet's, which waits for a second line of result that Debian's iperf 2.1 does not
-print.
+It replaces Mininet's iperf, which waits for a second line of results that Debian's iperf 2.1 never
+prints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def rate_of(text: Any) -> float:
     try:
         return bits(text)
     except ValueError:
-        raise ScriptError(f"{text!r} is no rate: give '10M' bits per second") from None
+        raise ScriptError(f"{text!r} is not a rate: give bits per second, as '10M'") from None
 
 
 def shown(rate: float) -> str:
@@ -35,7 +35,7 @@ def iperf(
     udpBw: Any = "10M",
     seconds: float = 5,
 ) -> list[str]:
-    """Send from the first of two nodes to the second; return rates of arrival and of sending.
+    """Send from the first of two nodes to the second; return the rates received and sent.
 
     Raises `ScriptError`.
     """

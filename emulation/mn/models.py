@@ -1,7 +1,7 @@
 """The mobility models (`emulation.mobility.registry`) for a script's `setMobilityModel`.
 
-Each node has a generator of its own, from the script's seed and its name, and so does each group;
-by models in which nodes do not heed each other a node keeps to bounds of its own, if it has any.
+Each node and each group has its own random generator, from the script's seed and its name.  In
+models whose nodes move independently, a node keeps to its own bounds, if it has any.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from emulation.mobility.registry import KEYWORDS, MODELS, model_named
 from nodeapp.parameters import ParameterError, convert, suggestion
 
 DEFAULT: Final = "RandomDirection"
-"""The model of a call that names none."""
+"""The default model."""
 Model = type[MobilityModel]
 
 
 def check_model(name: str) -> Model:
-    """Return the model of a name.  Raises `ScriptError` if none has it."""
+    """Return the model of a name.  Raises `ScriptError` if there is none."""
     try:
         return model_named(name)
     except ScenarioError:
@@ -48,7 +48,7 @@ def check_model(name: str) -> Model:
 def plans(
     options: Mapping[str, Any], nodes: Iterable[Any], rng: Callable[[Any, str], random.Random]
 ) -> dict[Any, Plan]:
-    """Return the plan of each node by the model that `options` of `setMobilityModel` name.
+    """Return the plan of each node under the model that the options of `setMobilityModel` choose.
 
     `rng` makes a generator from the script's seed and a name.  Raises `ScriptError`.
     """
@@ -67,17 +67,17 @@ def plans(
     if issubclass(model, LonerModel):
         tracks = []
         for node, own in zip(moving, draws, strict=True):
-            alone = _made(model, _own_bounds(model, node, bounds), values)
+            alone = _in_area(model, _own_bounds(model, node, bounds), values)
             tracks += alone.trajectories(alone.positions(1, own), HORIZON, lambda *_, own=own: own)
     else:
-        together = _made(model, area_of(bounds), values)
+        together = _in_area(model, area_of(bounds), values)
         starts = [together.positions(1, own)[0] for own in draws]
         tracks = together.trajectories(starts, HORIZON, generator)
     return {node: following(track) for node, track in zip(moving, tracks, strict=True)}
 
 
 def _bounds(model: Model, options: Mapping[str, Any]) -> dict[str, float]:
-    """Return the bounds of the network: metres, m/s.  Flights and groups have speeds of theirs."""
+    """Return the network's bounds: metres, m/s.  Flights and groups have speeds of their own."""
     own_speeds = issubclass(model, (LevyWalk, GroupModel))
     bounds = {
         name: float(value if own_speeds and name in _SPEEDS else options.get(name, value))
@@ -123,7 +123,7 @@ def _values(model: Model, options: Mapping[str, Any]) -> dict[str, Any]:
     for parameter in model.parameters():
         value = options.get(keywords.get(parameter.name, parameter.name))
         if parameter.name == "velocity_mean" and value == 0:
-            value = SLOWEST  # 0 is no speed, and says here that the mean is
+            value = SLOWEST  # Mininet-WiFi's 0: the mean speed is nil
         if parameter.type is str and isinstance(value, Iterable) and not isinstance(value, str):
             value = " ".join(map(str, value))
         if value is not None:
@@ -134,7 +134,7 @@ def _values(model: Model, options: Mapping[str, Any]) -> dict[str, Any]:
         raise ScriptError(f"setMobilityModel(model={model.name!r}): {error}") from None
 
 
-def _made(model: Model, bounds: Bounds, values: Mapping[str, Any]) -> Mobility:
+def _in_area(model: Model, bounds: Bounds, values: Mapping[str, Any]) -> Mobility:
     try:
         return model.in_area(*bounds, **values)
     except ValueError as error:

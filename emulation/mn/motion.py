@@ -1,11 +1,11 @@
-"""Motion of a script's nodes: where each is at a time, as Mininet-WiFi's calls say.
+"""Motion of a script's nodes: the position of each over time, as Mininet-WiFi's calls define it.
 
-`startMobility`, `mobility` and `stopMobility` give a node a straight way from one instant to
-another, or a way over several points; `setMobilityModel` lets a model move all others.
+`startMobility`, `mobility` and `stopMobility` move a node along a straight line, or over several
+points, between two instants; `setMobilityModel` lets a model move all other nodes.
 A plan is a function of time alone, so the same script moves the same way every time.
 
 Departure from Mininet-WiFi: positions are exact, not sums of steps rounded to centimetres; random
-models draw from their own generators, so single ways differ from those that it draws.
+models draw from their own generators, so individual paths differ from Mininet-WiFi's.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Point = tuple[float, float, float]
 Plan = Callable[[float], Point]
 """Where a node is at a time, seconds since its motion began."""
 HORIZON: Final = 3_600.0
-"""Seconds for which random ways are made; then they go back the way they came."""
+"""Length of random paths, seconds; at the end, nodes retrace them."""
 
 
 class Stage(NamedTuple):
-    """An end of a node's way."""
+    """One end of a node's path."""
 
     time: float
     position: Point | None
@@ -49,13 +49,13 @@ class TimedMotion:
 
     @property
     def wanted(self) -> bool:
-        """Whether the script has asked for it."""
+        """Whether the script asked for timed motion."""
         return bool(self._ends)
 
     def stage(self, node: Any, stage: str, time: float, position: Any = None) -> None:
-        """Set the position of a node at the start or the stop of its way.  Raises `ScriptError`."""
+        """Set a node's position at the start or the stop of its path.  Raises `ScriptError`."""
         if stage not in ("start", "stop"):
-            raise ScriptError(f"mobility({node.name}, {stage!r}): 'start' or 'stop'")
+            raise ScriptError(f"mobility({node.name}, {stage!r}): give 'start' or 'stop'")
         point = None if position is None else coordinates(position)
         self._ends.setdefault(node, {})[stage] = Stage(float(time), point)
 
@@ -68,9 +68,9 @@ class TimedMotion:
     def _plan(self, node: Any, ends: dict[str, Stage], length: float) -> Plan:
         if set(ends) != {"start", "stop"}:
             missing = "stop" if "start" in ends else "start"
-            raise ScriptError(f"mobility({node.name}): there is no {missing!r}")
+            raise ScriptError(f"mobility({node.name}): {missing!r} is missing")
         start, stop = ends["start"], ends["stop"]
-        points = [coordinates(each) for each in getattr(node, "coord", ())]
+        points = [coordinates(point) for point in getattr(node, "coord", ())]
         if not points:
             if start.position is None or stop.position is None:
                 raise ScriptError(f"mobility({node.name}): give position='x,y,z', or node.coord")
@@ -87,7 +87,7 @@ class TimedMotion:
 
 
 def along(points: Sequence[Point], begin: float, end: float) -> Plan:
-    """Return the plan of a way over points at one speed between two instants, seconds."""
+    """Return the plan of a path over points, at constant speed between two instants, seconds."""
     lengths = [math.dist(one, other) for one, other in pairwise(points)]
     whole = sum(lengths)
     if whole == 0 or end <= begin:
@@ -109,8 +109,8 @@ def along(points: Sequence[Point], begin: float, end: float) -> Plan:
 
 
 def following(waypoints: Sequence[Waypoint]) -> Plan:
-    """Return the plan of a trajectory, there and back if time goes on."""
-    times = [each.time for each in waypoints]
+    """Return the plan of a trajectory, which is retraced when it ends."""
+    times = [waypoint.time for waypoint in waypoints]
     last = times[-1]
 
     def at(seconds: float) -> Point:
@@ -134,7 +134,7 @@ class Bounds(NamedTuple):
 
 
 CRP_SPEED: Final = 2.0
-"""Metres a second of the centre of a CRP group."""
+"""Speed of the centre of a CRP group, metres a second."""
 
 
 def bounds_of(node: Any, defaults: dict[str, float]) -> Bounds:
@@ -158,12 +158,12 @@ def _bounds(value: dict[str, float], whose: str) -> Bounds:
 
 
 def in_group(points: Any, rng: random.Random) -> Plan:
-    """Return the plan of a member of a CRP group whose centre goes over `points`, there and back.
+    """Return the plan of a member of a CRP group whose centre moves over `points` and back.
 
-    It is `emulation.mobility.crp` with heights and without borders.  Raises `ScriptError` if there
-    are no two points.
+    This is `emulation.mobility.crp` with heights and without borders.  Raises `ScriptError` if
+    there are fewer than two points.
     """
-    corners = [coordinates(each) for each in points or ()]
+    corners = [coordinates(point) for point in points or ()]
     if len(corners) < 2:
         raise ScriptError("setMobilityModel(model='CRP'): give pointlist=[(x, y, z), (x, y, z)...]")
     length = sum(math.dist(one, other) for one, other in pairwise(corners))

@@ -1,7 +1,7 @@
-"""What moves the nodes while a script runs, and keeps its clock: `start` and `stop` at the prompt.
+"""Moves the nodes while a script runs, on a clock that `start` and `stop` at the prompt control.
 
-One thread: ten times a second it works out where all nodes with a plan are, and tells the medium
-in one request.
+One thread computes the positions of all nodes with a plan ten times a second, and sends them to the
+medium in one request.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from emulation.mn.motion import Plan, Point
 from emulation.mn.session import ScriptError
 
 TICK: Final = 0.1
-"""Seconds between two positions."""
+"""Seconds between position updates."""
 
 
 class Mover:
-    """Moves nodes by their plans; `tell` is given the new positions by node name.
+    """Moves nodes by their plans; `tell` receives the new positions by node name.
 
-    If that fails, `unanswered` is told, which returns whether to go on.
+    If that fails, `unanswered` is called, which returns whether to go on.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Mover:
             node.position = plan(0.0)
 
     def start(self) -> None:
-        """Let time pass, if there is anything to move."""
+        """Start the clock, and the thread if there is anything to move."""
         self._began = time.monotonic()
         if self._plans:
             self._begin_thread()
@@ -76,16 +76,16 @@ class Mover:
             self._begin_thread()
 
     def hold(self, node: Any) -> None:
-        """Leave a node where somebody has put it."""
+        """Leave a node where it was placed."""
         self._held.add(node)
 
     def pause(self) -> None:
-        """Let the motion stand still."""
+        """Pause the motion."""
         if self._paused is None:
             self._paused = time.monotonic()
 
     def resume(self) -> None:
-        """Let the motion go on from where it stands."""
+        """Resume the motion from where it paused."""
         if self._paused is not None:
             self._lost += time.monotonic() - self._paused
             self._paused = None
@@ -122,7 +122,7 @@ class Mover:
                 self.step()
             except ScriptError as problem:
                 if not self._unanswered("motion: a request to the medium", problem):
-                    return  # the medium has gone: the network is being stopped
+                    return  # the medium is gone: the network is being stopped
 
 
 def _later(plan: Plan, since: float) -> Plan:

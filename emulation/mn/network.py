@@ -1,8 +1,8 @@
 """`Mininet_wifi`: what a script builds its network with.
 
-Theory of operation.  Until `build`, nodes and links are descriptions beside Mininet's own nodes;
-`build` makes the medium with all radios at once, gives the devices their addresses, and lets motion
-begin.  `start`, or `start` of each access point, makes the bridges.  Mininet does all wired work.
+Theory of operation.  Until `build`, radios and their links are mere descriptions beside Mininet's
+nodes; `build` creates the medium with all radios at once, assigns addresses and begins motion.
+`start`, or each access point's own `start`, makes the bridges.  Mininet handles everything wired.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class Mininet_wifi(Nodes):
     ) -> None:
         session = self.session
         mininet = {key: params.pop(key) for key in MININET_OPTIONS if key in params}
-        given = session.check_options("Mininet_wifi", params, NETWORK_OPTIONS)
+        checked = session.check_options("Mininet_wifi", params, NETWORK_OPTIONS)
         self.wire_class = wireless.wire_class(link)
         self.air = ScriptAir(session)
         self.air.noise_th = float(noise_th)
         self._choose_policy({"ac_method": ac_method})
-        self.air.fading_db = fading_of(given.get("fading_cof"))
+        self.air.fading_db = fading_of(checked.get("fading_cof"))
         self.defaults = {
             "ssid": ssid, "mode": mode, "channel": channel, "encrypt": encrypt, "passwd": passwd,
         }  # fmt: skip
@@ -82,7 +82,7 @@ class Mininet_wifi(Nodes):
             raise ScriptError(f"Mininet_wifi(wmediumd_mode={wmediumd_mode!r}): there are {known}")
         self.wmediumd_mode = wmediumd_mode
         self.autoAssociation = (
-            autoAssociation and allAutoAssociation and not given.get("config4addr")
+            autoAssociation and allAutoAssociation and not checked.get("config4addr")
         )
         self.autoSetPositions = autoSetPositions
         self.client_isolation = client_isolation
@@ -96,7 +96,7 @@ class Mininet_wifi(Nodes):
         self.overrides: list[Callable[[], None]] = []
         self.mesh_links: list[Any] = []
         self.batman_nodes: dict[int, str] = {}
-        """Last number of an address in batman-adv's network: the node that has it."""
+        """Nodes by the last byte of their address in batman-adv's network."""
         mininet.setdefault("controller", DefaultController)
         if mininet.pop("inNamespace", False):
             session.limit(f"{type(self).__name__}(inNamespace=True)", NO_CONTROL_NETWORK)
@@ -119,12 +119,12 @@ class Mininet_wifi(Nodes):
         cls: Any = None,
         **params: Any,
     ) -> Any:
-        """Add a link: of radios, or of wire."""
-        one, other = (self[each] if isinstance(each, str) else each for each in (node1, node2))
+        """Add a link between radios, or a wire."""
+        one, other = (self[node] if isinstance(node, str) else node for node in (node1, node2))
         return wireless.add_link(self, one, other, port1, port2, cls, params)
 
     def wire(self, one: Any, other: Any, cls: Any = None, **params: Any) -> Any:
-        """Add a link of wire."""
+        """Add a wire."""
         link = super().addLink(one, other, cls=cls, **params)
         for intf in (link.intf1, link.intf2):
             if intf.node.inNamespace:
@@ -148,11 +148,11 @@ class Mininet_wifi(Nodes):
                     self.radio_named(str(name)).setMediumId(number)
 
     def setModule(self, moduleDir: str) -> None:
-        """There is no module to set."""
-        self.session.limit("setModule", "the radios are TAP devices, no kernel module is loaded")
+        """Report that there is no module to set."""
+        self.session.limit("setModule", "the radios are TAP devices: no kernel module is loaded")
 
     def setChannelEquation(self, **_options: Any) -> None:
-        """There is no equation: the medium has a model of rates and losses."""
+        """Report that the medium models rates and losses itself."""
         self.session.limit("setChannelEquation", "rate, loss and delay come from the medium")
 
     def plotGraph(self, **options: Any) -> None:
@@ -161,11 +161,11 @@ class Mininet_wifi(Nodes):
         self.recording.plot(options)
 
     def telemetry(self, **options: Any) -> None:
-        """Record: positions and levels of all nodes are recorded in any case."""
+        """Choose what the report draws; positions and levels are always recorded."""
         self.recording.telemetry(options)
 
     def configureNodes(self) -> None:
-        """Give radios their addresses; the radios are made when the network is built."""
+        """Assign addresses to radios, which are created when the network is built."""
         self.number_radios()
 
     configureWifiNodes = configureNodes
@@ -173,13 +173,13 @@ class Mininet_wifi(Nodes):
     # -- motion ----------------------------------------------------------------------------------
 
     def startMobility(self, time: float = 0, **options: Any) -> None:
-        """Set when timed motion begins, seconds; `mob_rep` times, and back if `reverse`."""
-        given = self.session.check_options("startMobility", options, START_OPTIONS)
+        """Set when timed motion begins, seconds, and how it repeats: `mob_rep`, `reverse`."""
+        checked = self.session.check_options("startMobility", options, START_OPTIONS)
         self.timed.begin = float(time)
-        self._repeat(given)
-        self._choose_policy(given)
-        if given.get("model"):
-            self.setMobilityModel(time=time, model=given["model"])
+        self._repeat(checked)
+        self._choose_policy(checked)
+        if checked.get("model"):
+            self.setMobilityModel(time=time, model=checked["model"])
 
     def _repeat(self, options: Mapping[str, Any]) -> None:
         self.timed.repetitions = int(options.get("mob_rep", self.timed.repetitions))
@@ -191,35 +191,35 @@ class Mininet_wifi(Nodes):
                 self.air.set_policy(f"{name}={options[name]!r}", options[name])
 
     def mobility(self, node: Any, stage: str, time: float = 0, **options: Any) -> None:
-        """Set the position of a node at the 'start' or the 'stop' of its way."""
-        given = self.session.check_options("mobility", options, {"position": None})
+        """Set a node's position at the 'start' or the 'stop' of its path."""
+        checked = self.session.check_options("mobility", options, {"position": None})
         whose = self[node] if isinstance(node, str) else node
-        self.timed.stage(whose, stage, time, given.get("position"))
+        self.timed.stage(whose, stage, time, checked.get("position"))
 
     def stopMobility(self, time: float = 10, **options: Any) -> None:
         """Set when timed motion ends, seconds."""
-        given = self.session.check_options("stopMobility", options, STOP_OPTIONS)
+        checked = self.session.check_options("stopMobility", options, STOP_OPTIONS)
         self.timed.end = float(time)
-        self._repeat(given)
+        self._repeat(checked)
 
     def setMobilityModel(self, **options: Any) -> None:
         """Let a model move all nodes that have no position."""
-        given = self.session.check_options("setMobilityModel", options, MODEL_OPTIONS)
-        self._choose_policy(given)
-        models.check_model(given.get("model", models.DEFAULT))
-        self.model = given
+        checked = self.session.check_options("setMobilityModel", options, MODEL_OPTIONS)
+        self._choose_policy(checked)
+        models.check_model(checked.get("model", models.DEFAULT))
+        self.model = checked
 
     def start_simulation(self) -> None:
-        """Let the motion go on."""
+        """Resume the motion."""
         self.mover.resume()
 
     def stop_simulation(self) -> None:
-        """Let the motion stand still."""
+        """Pause the motion."""
         self.mover.pause()
 
     @property
     def session_open(self) -> bool:
-        """Whether the network has not been stopped."""
+        """Whether the network has yet to be stopped."""
         return self in self.opened
 
     def is_mob_started(self) -> bool:
@@ -227,23 +227,23 @@ class Mininet_wifi(Nodes):
         return self.mover.started
 
     def set_position(self, node: Any, position: tuple[float, float, float]) -> None:
-        """Put a node somewhere, where it stays."""
+        """Put a node somewhere; it stays there."""
         node.position = position
         self.mover.hold(node)
         self.tell({node.name: position})
 
     def tell(self, positions: Mapping[str, Any]) -> None:
-        """Tell the medium where nodes are, if there is one yet."""
+        """Send node positions to the medium, if it exists yet."""
         if self.air.running and positions:
             self._moved(positions)
 
     def _moved(self, positions: Mapping[str, Any]) -> None:
         self.air.ask(
-            {"op": "move", "positions": {name: list(each) for name, each in positions.items()}}
+            {"op": "move", "positions": {name: list(point) for name, point in positions.items()}}
         )
 
     def unanswered(self, what: str, problem: ScriptError) -> bool:
-        """Say once that a request failed; return whether the network is still open."""
+        """Report once that a request failed; return whether the network is still open."""
         if not self.session_open:
             return False
         self.session.note(f"{what} failed and will be tried again: {problem}")
@@ -253,7 +253,7 @@ class Mininet_wifi(Nodes):
         """Print the distance between two nodes, metres."""
         for name in (src, dst):
             if not isinstance(self.nameToNode.get(name), RadioNode):
-                error(f"{name} is no station and no access point\n")
+                error(f"{name} is neither a station nor an access point\n")
                 return
         metres = self[src].get_distance_to(self[dst])
         output(f"The distance between {src} and {dst} is {metres:.2f} meters\n")
@@ -261,7 +261,7 @@ class Mininet_wifi(Nodes):
     # -- build, start, stop ------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Make the medium and all devices, give them addresses, and let motion begin."""
+        """Create the medium and all devices, assign addresses, and begin motion."""
         if self.built:
             return
         if self.topo:
@@ -297,7 +297,7 @@ class Mininet_wifi(Nodes):
         if plans and self.model.unread:
             name = self.model.get("model", models.DEFAULT)
             unread = ", ".join(sorted(self.model.unread))
-            self.session.limit(f"setMobilityModel({unread})", f"the model {name} has no such thing")
+            self.session.limit(f"setMobilityModel({unread})", f"{name} takes no such option")
 
     def configHosts(self) -> None:
         """Configure wired hosts, and the routes of all nodes."""
@@ -308,7 +308,7 @@ class Mininet_wifi(Nodes):
                 node.setDefaultRoute(route)
 
     def started(self, point: AP) -> None:
-        """Take note that a bridge is being made: everything before it must exist."""
+        """Build the network, if a bridge is started before `build`."""
         if not self.built:
             self.build()
 
@@ -324,14 +324,14 @@ class Mininet_wifi(Nodes):
             self.waitConnected()
 
     def interact(self) -> CLI:
-        """Start, open the prompt, and stop when it is left."""
+        """Start, open the prompt, and stop when the user leaves it."""
         self.start()
         prompt = CLI(self)
         self.stop()
         return prompt
 
     def stop(self) -> None:
-        """Stop everything; signals, the end of `--for` among them, wait until that is done."""
+        """Stop everything; signals, including the end of `--for`, wait until that is done."""
         with undisturbed():
             if self in self.opened:
                 self.opened.remove(self)
@@ -366,11 +366,11 @@ class Mininet_wifi(Nodes):
         return super().pingFull(hosts or [*self.hosts, *self.stations, *self.cars], timeout)
 
     def pingPair(self) -> Any:
-        """Ping between the first two."""
+        """Ping between the first two hosts."""
         return self.ping([*self.hosts, *self.stations, *self.cars][:2])
 
     def staticArp(self) -> None:
-        """Add the Ethernet addresses of all to all."""
+        """Give all nodes the Ethernet addresses of all others."""
         nodes = [*self.hosts, *self.stations, *self.cars]
         for one in nodes:
             for other in nodes:
@@ -378,14 +378,14 @@ class Mininet_wifi(Nodes):
                     one.setARP(ip=other.IP(), mac=other.MAC())
 
     def iperf(self, hosts: Any = None, **options: Any) -> list[str]:
-        """Measure throughput between two, by default the first and the last."""
+        """Measure throughput between two nodes, by default the first and the last."""
         nodes = [*self.hosts, *self.stations, *self.cars]
-        given = self.session.check_options("iperf", options, IPERF_OPTIONS)
-        kept = {name: given[name] for name in options if IPERF_OPTIONS[name] is None}
+        checked = self.session.check_options("iperf", options, IPERF_OPTIONS)
+        kept = {name: checked[name] for name in options if IPERF_OPTIONS[name] is None}
         return iperf(hosts or [nodes[0], nodes[-1]], **kept)
 
     def configLinkStatus(self, src: str, dst: str, status: str) -> None:
-        """Take the link between two nodes 'down', or 'up' again."""
+        """Set the link between two nodes 'down' or 'up'."""
         ends = [self.nameToNode.get(name) for name in (src, dst)]
         for name, node in zip((src, dst), ends, strict=True):
             if node is None:
@@ -398,7 +398,7 @@ class Mininet_wifi(Nodes):
             super().configLinkStatus(src, dst, status)
 
     def delNode(self, node: Any, nodes: Any = None) -> None:
-        """Take a node out of the network."""
+        """Remove a node from the network."""
         for group in (self.stations, self.cars, self.aps):
             if node in group:
                 if self.air.running:

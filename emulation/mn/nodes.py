@@ -1,8 +1,8 @@
 """Nodes of a script: stations, cars and access points, with Mininet-WiFi's attributes.
 
-They are Mininet's nodes (a shell in a network namespace); access points are bridges of Open
-vSwitch with the user-space datapath in the script's own network namespace, as they are in the root
-namespace with Mininet-WiFi.
+They are Mininet nodes (a shell in a network namespace); access points are Open vSwitch bridges with
+the user-space datapath, in the script's own network namespace instead of Mininet-WiFi's root
+namespace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RADIO_OPTIONS: Final = (
     *("ssid", "mode", "channel", "txpower", "antennaGain", "antennaHeight"),
     *("encrypt", "passwd", "range"),
 )
-"""Options of a node that are its radios', one for all or a list with one each."""
+"""Options of a node that apply to its radios: one value for all, or a list with one each."""
 
 
 def coordinates(position: Any) -> tuple[float, float, float]:
@@ -32,27 +32,27 @@ def coordinates(position: Any) -> tuple[float, float, float]:
     """
     parts = position.split(",") if isinstance(position, str) else list(position)
     try:
-        numbers = [float(each) for each in parts]
+        numbers = [float(part) for part in parts]
     except (TypeError, ValueError):
         numbers = []
     if len(numbers) not in (2, 3) or not all(map(math.isfinite, numbers)):
-        raise ScriptError(f"{position!r} is no position: 'x,y,z', metres")
+        raise ScriptError(f"{position!r} is not a position: give 'x,y,z' in metres")
     x, y, *z = numbers
     return x, y, z[0] if z else 0.0
 
 
 def _not_drawn(call: str) -> Callable[..., None]:
-    """Return a method of a node that changes nothing but a window there, which it says."""
+    """Return a node's method that only affects Mininet-WiFi's window, and reports that."""
 
     def method(self: RadioNode, *_arguments: Any, **_options: Any) -> None:
-        self.net.session.limit(call, "there is no window; the report draws nodes in its own way")
+        self.net.session.limit(call, "there is no window; the report draws nodes its own way")
 
-    method.__doc__ = "Say that nothing is drawn while it runs."
+    method.__doc__ = "Report that nothing is drawn while the script runs."
     return method
 
 
 class RadioNode:
-    """What stations and access points share; mixed into a Mininet node."""
+    """Behaviour that stations and access points share; mixed into a Mininet node."""
 
     net: Any
     """The network, `emulation.mn.network.Mininet_wifi`."""
@@ -60,7 +60,7 @@ class RadioNode:
     params: dict[str, Any]
     wintfs: dict[int, Radio]
     position: tuple[float, float, float]
-    """Metres; missing until it is known, as in Mininet-WiFi."""
+    """Metres; unset until known, as in Mininet-WiFi."""
 
     def add_radio(self, name: str, mac: str) -> Radio:
         """Add a radio interface."""
@@ -70,23 +70,23 @@ class RadioNode:
         return radio
 
     def apply_options(self, options: Mapping[str, Any]) -> None:
-        """Give the options of a node to its radios."""
+        """Apply the options of a node to its radios."""
         for radio in self.wintfs.values():
             for name in RADIO_OPTIONS:
                 value = options.get(name)
                 if value is None:
                     continue
-                each = _share(value, radio.id)
+                setting = _share(value, radio.id)
                 if name == "range":
-                    radio.wanted_range = float(each) or None
+                    radio.wanted_range = float(setting) or None
                 else:
                     numbers = ("txpower", "antennaGain", "antennaHeight")
-                    setattr(radio, name, float(each) if name in numbers else str(each))
+                    setattr(radio, name, float(setting) if name in numbers else str(setting))
 
     # -- Mininet-WiFi's methods ------------------------------------------------------------------
 
     def getNameToWintf(self, intf: str | Radio | int | None = None) -> Radio:
-        """Return a radio by its name; the first if none is given."""
+        """Return a radio by name; the first by default."""
         if isinstance(intf, Radio):
             return intf
         if intf is None or intf in self.wintfs:
@@ -98,7 +98,7 @@ class RadioNode:
         raise ScriptError(f"{self.name} has no radio {intf!r}; it has {known}")
 
     def get_wlan(self, intf: str) -> int:
-        """Return the number of a radio."""
+        """Return the index of a radio."""
         return self.getNameToWintf(intf).id
 
     def setPosition(self, pos: Any) -> None:
@@ -147,12 +147,12 @@ class RadioNode:
         self.getNameToWintf(intf).setMode(mode)
 
     def setTC(self, intf: Any = None, **options: Any) -> None:
-        """Bound the link to its access point, as `Radio.config_tc`."""
-        given = self.net.session.check_options("setTC", options, TC_OPTIONS)
-        self.getNameToWintf(intf).config_tc(**given)
+        """Limit the link to its access point, as `Radio.config_tc` does."""
+        checked = self.net.session.check_options("setTC", options, TC_OPTIONS)
+        self.getNameToWintf(intf).config_tc(**checked)
 
     def setMediumId(self, medium_id: int, intf: Any = None) -> None:
-        """Put a radio on a medium; all of them if none is named."""
+        """Put a radio on a medium; all radios by default."""
         for radio in [self.getNameToWintf(intf)] if intf else list(self.wintfs.values()):
             radio.setMediumId(medium_id)
 
@@ -181,15 +181,15 @@ class RadioNode:
         self.getNameToWintf(intf).associate(ap.getNameToWintf(ap_intf))
 
     def roam(self, bssid: str, intf: Any = None) -> None:
-        """Let a radio go over to the access point with this address."""
+        """Let a radio roam to the access point with this address."""
         self.getNameToWintf(intf).roam(bssid)
 
     def setMaxVelocity(self, v: float) -> None:
-        """Bound the speed of a mobility model from above, metres a second."""
+        """Set the node's maximum speed in mobility models, metres a second."""
         self.params["max_v"] = float(v)
 
     def setMinVelocity(self, v: float) -> None:
-        """Bound the speed of a mobility model from below, metres a second."""
+        """Set the node's minimum speed in mobility models, metres a second."""
         self.params["min_v"] = float(v)
 
     def setIP6(self, ip: str, prefixLen: int = 64, intf: Any = None, **params: Any) -> Any:
@@ -207,7 +207,7 @@ class RadioNode:
         self.showNode(show=False)
 
     def _bring(self, *, up: bool) -> None:
-        """Bring its radios up or down, when the network is built if it is not yet."""
+        """Bring its radios up or down, or have them start so if the network is not built yet."""
         if not self.net.air.running:
             self.net.overrides.append(lambda: self._bring(up=up))
             return
@@ -219,7 +219,7 @@ class RadioNode:
                 radio.ipLink("down")
 
     def showNode(self, show: bool = True) -> None:
-        """Note that the report draws a hidden node all the same."""
+        """Report that hidden nodes are drawn all the same."""
         if not show:
             self.net.session.limit("showNode(False)", "the report draws all nodes")
 
@@ -230,12 +230,12 @@ class RadioNode:
     update_graph = _not_drawn("update_graph")
 
     def set_circle_color(self, color: str) -> None:
-        """Say that the report has its own colours."""
+        """Report that the report has its own colours."""
         self.net.session.limit(f"set_circle_color({color!r})", "the report has its own colours")
 
 
 def _share(value: Any, number: int) -> Any:
-    """Return a radio's part of an option: of a list, or of words with commas."""
+    """Return a radio's part of an option: an item of a list or of a comma-separated string."""
     parts = value.split(",") if isinstance(value, str) and "," in value else value
     if isinstance(parts, list | tuple):
         return parts[min(number, len(parts) - 1)]
@@ -270,11 +270,11 @@ class AP(RadioNode, OVSSwitch):  # type: ignore[misc]
 
     @classmethod
     def setup(cls) -> None:
-        """Do nothing: the run's own Open vSwitch is there."""
+        """Do nothing: the run has its own Open vSwitch."""
 
     @classmethod
     def isOldOVS(cls) -> bool:
-        """Return False: what is asked of Open vSwitch is old enough."""
+        """Return False: any Open vSwitch supports what is asked of it."""
         return False
 
     def start(self, controllers: Any) -> None:
@@ -290,19 +290,19 @@ class AP(RadioNode, OVSSwitch):  # type: ignore[misc]
                 self.cmd(f"ip addr replace {whole} dev {self.name}; ip link set {self.name} up")
 
     def own_addresses_to(self, radio: Radio) -> None:
-        """Give a radio the addresses that its bridge would have: there is no bridge."""
+        """Give a radio the addresses that the bridge would have, as there is no bridge."""
         if self.params.get("ip"):
             radio.setIP(str(self.params["ip"]), 8)
         if self.params.get("ip6"):
             radio.setIP6(str(self.params["ip6"]), 64)
 
     def IP(self, intf: Any = None) -> str | None:
-        """Return its own address, on its bridge; None if the script gives it none."""
+        """Return its own address, on its bridge; None if the script sets none."""
         address = self.params.get("ip")
         return str(address).partition("/")[0] if address else None
 
     def defaultIntf(self) -> Radio:
-        """Return its first radio: the loopback device, its port 0, is nobody's address."""
+        """Return its first radio: port 0 is the loopback device."""
         return self.wintfs[0]
 
     def stop(self, deleteIntfs: bool = False) -> None:
@@ -313,5 +313,5 @@ class AP(RadioNode, OVSSwitch):  # type: ignore[misc]
 
     @classmethod
     def batchShutdown(cls, switches: Any, run: Any = None) -> list[Any]:
-        """Shut none down together."""
+        """Return no switches: none are shut down in batches."""
         return []

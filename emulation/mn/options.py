@@ -1,4 +1,4 @@
-"""Options of Mininet-WiFi's calls: what each gets here (`Treatment`), and what nobody can have."""
+"""Options of Mininet-WiFi's calls: how each is treated (`Treatment`), and calls not supported."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _RATES: Final = "the medium's rates are those of one 20 MHz channel"
 _HERE: Final = "nodes are namespaces of this run"
 _UNBOUND: Final = "processes are not bound to processors"
 _COLOUR: Final = "the report has its own colours"
-_CHANNEL: Final = "its channel says it"
+_CHANNEL: Final = "the channel sets it"
 
 MININET_OPTIONS: Final = (
     *("topo", "switch", "host", "controller", "intf", "build", "xterms", "cleanup", "ipBase"),
     *("inNamespace", "autoSetMacs", "autoStaticArp", "listenPort", "waitConnected"),
 )
-"""Options of the constructor that are Mininet's."""
+"""Mininet's own options of the constructor."""
 
 NETWORK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
@@ -34,17 +34,17 @@ NETWORK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
         "ifb": "bounds of an access point's links apply in both directions",
         "plot": _DRAWN,
         "plot3d": _DRAWN,
-        "roads": "no roads are made: give mobility, or SUMO",
+        "roads": "no roads are generated: use mobility or SUMO",
         "rec_rssi": Met("the medium knows all levels"),
         "config4addr": None,
         "ieee80211w": "frames are not encrypted: passphrases are compared",
-        "json_file": "P4 switches are not there",
+        "json_file": "P4 switches are not supported",
         "docker": _HERE,
         "container": _HERE,
         "ssh_user": _HERE,
-        "configWiFiDirect": "Wi-Fi Direct is not there",
+        "configWiFiDirect": "Wi-Fi Direct is not supported",
         **dict.fromkeys(
-            ("wmediumd_802154_mode", "sensor", "apsensor"), "there are no radios of IEEE 802.15.4"
+            ("wmediumd_802154_mode", "sensor", "apsensor"), "IEEE 802.15.4 radios are not supported"
         ),
         **dict.fromkeys(("modem", "wwan_module"), "there are no WWAN modems"),
         **dict.fromkeys(("aircraft", "satellite"), "there are no aircraft and no satellites"),
@@ -52,9 +52,9 @@ NETWORK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     }
 )
 
-_HEIGHT: Final = "only twoRayGround has antennas' heights, one for all; z of a position counts"
+_HEIGHT: Final = "only twoRayGround uses antenna heights, one for all; z of a position counts"
 _CARS: Final = "min_v and max_v bound the speed of a model, and SUMO has its own"
-_DEVICE: Final = "the name of a device says nothing: power and gain are the usual ones"
+_DEVICE: Final = "device models are ignored: power and gain are the defaults"
 _BEACONS: Final = "there are no beacons"
 _EAP: Final = Never("EAP needs wpa_supplicant and a RADIUS server")
 
@@ -82,14 +82,14 @@ NODE_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
         "config": _EAP,
         "radius_identity": _EAP,
         "radius_passwd": _EAP,
-        "scan_freq": "a station looks at all channels",
-        "freq_list": "a station looks at all channels",
+        "scan_freq": "stations scan all channels",
+        "freq_list": "stations scan all channels",
         "active_scan": "access points are found without probe frames",
         "authmode": "passphrases are compared, and no frame is encrypted",
         "ieee80211w": "frames are not encrypted: passphrases are compared",
         "ieee80211r": "an association takes no time, fast transition or not",
         "band": _RATES,
-        "cpu": "the share of the processor is not bounded",
+        "cpu": "the share of the processor is not limited",
         "cores": _UNBOUND,
     }
 )
@@ -118,38 +118,38 @@ POINT_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
         "ieee80211w": "frames are not encrypted: passphrases are compared",
         "mobility_domain": "an association takes no time, fast transition or not",
         "wps_state": "PINs are compared: no frames of WPS are on the air",
-        "config_methods": "WPS is by PIN or by button, at the prompt, whatever it says",
+        "config_methods": "WPS always works by PIN or by button, at the prompt",
         "radius_server": _EAP,
-        "config": "there is no hostapd whose configuration it could be",
-        "phywlan": "a card of this machine is not used",
+        "config": "there is no hostapd to configure",
+        "phywlan": "cards of this machine are not used",
         **dict.fromkeys(
             ("min_x", "max_x", "min_y", "max_y", "min_v", "max_v"),
-            "no model moves an access point: mobility(), or setPosition(), do",
+            "models do not move access points: use mobility() or setPosition()",
         ),
-        "country_code": "the medium knows no regulations",
+        "country_code": "the medium has no regulatory rules",
     }
 )  # fmt: skip
 
 OVERRIDES: Final = ("error_prob", "bw", "loss", "delay", "latency", "rssi")
-"""Options of a link of two radios that are in the place of what the medium works out."""
-_POINTS: Final = "it is the access point's: say it in addAccessPoint"
-_STATIONS: Final = "it is the station's: say it in addStation"
+"""Options of a link of two radios that override what the medium computes."""
+_POINTS: Final = "it belongs to the access point: set it in addAccessPoint"
+_STATIONS: Final = "it belongs to the station: set it in addStation"
 _DAEMONS: Final = "links of adhoc, mesh and ITSLink have routing daemons, those of cells do not"
 _MEDIUM: Final = "a radio's queue and rate are the medium's"
 _NAME: Final = "a radio keeps its name"
-_CELL: Final = "a cell is known by its name"
+_CELL: Final = "a cell is identified by its name"
 TC_OPTIONS: Final = MappingProxyType(dict.fromkeys(("bw", "loss", "latency")))
-"""Of what bounds the link of a station to its access point."""
+"""Options that limit the link of a station to its access point."""
 _LINKS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(("ht_cap", "vht_cap", "he_cap", "band"), _RATES),
         **dict.fromkeys(("max_queue_size", "use_htb"), _MEDIUM),
         "beacon_int": _BEACONS,
         "intfName1": _NAME,
-        "jitter": "delays do not vary beyond what the medium makes them",
+        "jitter": "delays vary only as the medium makes them",
     }
 )
-"""Of all links of radios."""
+"""Options of every link of radios."""
 STATION_LINK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **_LINKS,
@@ -157,10 +157,10 @@ STATION_LINK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
         **dict.fromkeys(("ssid", "mode", "channel", "freq"), _POINTS),
         **dict.fromkeys(("passwd", "encrypt", "txpower", "ip", "mac"), _STATIONS),
         **dict.fromkeys(("proto", "proto_args"), _DAEMONS),
-        "bssid": "its access point is the one that the link names",
+        "bssid": "the link names the access point",
     }
 )
-"""Of a link of a station and an access point."""
+"""Options of a link between a station and an access point."""
 JOIN_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **_LINKS,
@@ -172,47 +172,47 @@ JOIN_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
         "mac": _STATIONS,
     }
 )
-"""Of what makes a radio a member of an ad hoc network, of a mesh, or of none."""
+"""Options of calls that make a radio a member of an ad hoc network, a mesh or neither."""
 CELL_LINK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {**JOIN_OPTIONS, **dict.fromkeys(("intf", "ssid", *OVERRIDES))}
 )
-"""Of a link with cls=adhoc, mesh or ITSLink."""
+"""Options of a link with cls=adhoc, mesh or ITSLink."""
 WDS_LINK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(
             (*CELL_LINK_OPTIONS,),
-            "a link of 4 addresses is as the access point and the first radio of its client are",
+            "a 4-address link takes the settings of the access point and its client's first radio",
         ),
         **_LINKS,
     }
 )
-"""Of a link with cls=_4address."""
+"""Options of a link with cls=_4address."""
 SHAPING: Final = (
     *("bw", "delay", "jitter", "loss", "max_queue_size", "speedup", "use_hfsc", "use_tbf"),
     *("latency_ms", "enable_ecn", "enable_red", "gro", "txo", "rxo", "disable_gro"),
 )
-"""Options of a wire that Mininet's `TCLink` does."""
-_WIRE: Final = "a wire has none"
+"""Options of a wire that Mininet's `TCLink` implements."""
+_WIRE: Final = "wires have no such option"
 WIRE_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys((*SHAPING, "intfName1", "intfName2", "addr1", "addr2", "fast")),
         **dict.fromkeys(("cls1", "cls2", "params1", "params2")),
         **dict.fromkeys(("ssid", "channel", "mode", "freq", "intf", "error_prob", "rssi"), _WIRE),
-        "use_htb": Met("it bounds the rate unless use_hfsc or use_tbf is given"),
+        "use_htb": Met("it limits the rate unless use_hfsc or use_tbf is set"),
         "latency": "give delay='10ms'",
     }
 )
-"""Of a link of wire."""
+"""Options of a wire."""
 MASTER_OPTIONS: Final = MappingProxyType(
     dict.fromkeys(("channel", "mode", "txpower", "passwd", "encrypt"))
 )
-"""Of what makes a radio an access point's."""
+"""Options of calls that make a radio an access point's."""
 BORDERS: Final = ("min_x", "min_y", "max_x", "max_y")
 _PLANE: Final = "the map of the report shows the plane; heights count on the air"
 PLOT_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {**dict.fromkeys(BORDERS), **dict.fromkeys(("min_z", "max_z"), _PLANE)}
 )
-_SHOWN: Final = "the report draws ways, with neither pictures nor windows"
+_SHOWN: Final = "the report draws paths, with neither pictures nor windows"
 TELEMETRY_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(("nodes", "data_type", "single", *BORDERS)),
@@ -225,7 +225,7 @@ IPERF_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(("l4Type", "udpBw", "seconds")),
         "fmt": "rates are in Mbits/sec, or in Kbits/sec",
-        "port": "the testbed's sender takes a port that is free",
+        "port": "the testbed's sender takes any free port",
     }
 )
 DATA_TYPES: Final = ("rssi", "position", "tx_bytes", "tx_packets", "rx_bytes", "rx_packets")
@@ -234,7 +234,7 @@ _SUMO: Final = "sumo runs without TraCI: its positions are read as it writes the
 SUMO_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(("config_file", "data_dir")),
-        "extra_params": "sumo runs as its configuration says: say it there",
+        "extra_params": "sumo follows its configuration: set them there",
         **dict.fromkeys(("port", "clients", "exec_order"), _SUMO),
     }
 )
@@ -252,7 +252,7 @@ MODEL_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
         ),
         "min_z": "motion stays in the plane",
         "max_z": "motion stays in the plane",
-        "g_velocity": "the centre of a CRP group has 2 m/s; `velocity` bounds that of other groups",
+        "g_velocity": "the centre of a CRP group moves at 2 m/s; `velocity` limits other groups",
         "stopTime": "motion goes on while the script runs",
     }
 )
@@ -266,7 +266,7 @@ START_OPTIONS: Final = MappingProxyType(
 MOTION_OPTIONS: Final = (*MODEL_DEFAULTS, "speed", "constantVelocity", "defaultRoute")
 
 _IOT: Final = "IEEE 802.15.4 radios need the kernel's mac802154_hwsim"
-_AIR: Final = "needs a live service on the Internet"
+_AIR: Final = "they need a live service on the Internet"
 _ORBIT: Final = "satellites' orbits are not computed (SGP4)"
 NOT_SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -283,4 +283,4 @@ NOT_SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
         "plotEnergyMonitor": "there is no model of energy",
     }
 )
-"""Calls of the network that there are not, and why."""
+"""Calls of the network that are not supported, and why."""

@@ -1,7 +1,7 @@
-"""The package `mn_wifi` that a script finds when it runs under `mn`, and nowhere else.
+"""The package `mn_wifi` as scripts that run under `mn` import it.
 
-It is made in memory: every module holds names of ours, some of them bound to the run.  What is not
-there says so: a script that imports it ends with one line.
+It exists in memory only: its modules hold our classes, some of them bound to the run.  Importing a
+module that is not supported ends a script with one line.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ NO_MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "aviation": "aircraft positions need a live service on the Internet",
     }
 )
-"""Modules that there are not, and why: their import ends a script."""
+"""Modules that are not supported, and why: importing one ends a script."""
 
 
 class OVSBridgeAP(nodes.AP):
-    """An access point whose bridge learns by itself."""
+    """An access point whose bridge learns addresses itself."""
 
     def __init__(self, name: str, net: Any, **params: Any) -> None:
         params["failMode"] = "standalone"
@@ -40,26 +40,26 @@ class OVSBridgeAP(nodes.AP):
 
 
 class UserAP(nodes.AP):
-    """An access point of another switch in user space, which is Open vSwitch here."""
+    """An access point on another user-space switch; here it is Open vSwitch too."""
 
-    limit = "it is a bridge of Open vSwitch, which has no dpctl"
+    limit = "it is an Open vSwitch bridge, which has no dpctl"
 
 
 class Cleanup:
-    """Nothing: a script's namespaces, medium and Open vSwitch are its own, and new."""
+    """Nothing to do: every script gets fresh namespaces, medium and Open vSwitch."""
 
     @classmethod
     def cleanup_wifi(cls) -> None:
-        """Find nothing to clean."""
+        """Do nothing."""
 
 
 def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
-    """Return the modules by name; networks that are made are put into `opened`."""
+    """Return the modules by name; networks add themselves to `opened`."""
     bound = type("Mininet_wifi", (Mininet_wifi,), {"session": session, "opened": opened})
     controlled = type("MininetWithControlWNet", (bound,), {})
 
     def telemetry(**options: Any) -> None:
-        """Record: `telemetry` outside a network.  Raises `ScriptError` if there is none yet."""
+        """Record, as `telemetry` outside a network.  Raises `ScriptError` if there is none yet."""
         if not opened:
             raise ScriptError("telemetry: there is no network yet: call it after Mininet_wifi()")
         for net in opened:
@@ -112,28 +112,28 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
         **{name: {} for name in MODULES},
     }
     for name, reasons in NAMES.items():
-        for each, reason in reasons.items():
-            contents[name][each] = unavailable(f"{NAME}.{name}", each, reason)
-    made: dict[str, ModuleType] = {}
+        for member, reason in reasons.items():
+            contents[name][member] = unavailable(f"{NAME}.{name}", member, reason)
+    by_name: dict[str, ModuleType] = {}
     for name, names in contents.items():
         whole = f"{NAME}.{name}" if name else NAME
         module: ModuleType = Provided(whole)
         vars(module).update(names)
         if name in ("", "sumo"):
             module.__path__ = []
-        made[whole] = module
-    for whole, module in made.items():
+        by_name[whole] = module
+    for whole, module in by_name.items():
         parent, _, last = whole.rpartition(".")
         if parent:
-            setattr(made[parent], last, module)
-    return made
+            setattr(by_name[parent], last, module)
+    return by_name
 
 
 class Provided(ModuleType):
-    """A module of ours."""
+    """A module of our `mn_wifi`."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return the placeholder of a name, if there is none of this module that can be used."""
+        """Return a placeholder for a name, if every name of this module is unavailable."""
         reason = MODULES.get(self.__name__.removeprefix(f"{NAME}."))
         if reason is None or name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no {name!r}")
@@ -141,10 +141,10 @@ class Provided(ModuleType):
 
 
 class Refuser:
-    """Finds no module: explains those of `mn_wifi` that there are not."""
+    """An import finder that finds nothing, but explains missing modules of `mn_wifi`."""
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> None:
-        """Say why a module is missing.  Raises `ScriptError`."""
+        """Raise a `ScriptError` that says why a module is missing."""
         first, _, rest = name.partition(".")
         if first == NAME and rest:
             reason = NO_MODULES.get(rest.partition(".")[0])
@@ -153,7 +153,7 @@ class Refuser:
 
 
 def provide(session: Session, opened: list[Any]) -> None:
-    """Let this process find our `mn_wifi` from now on."""
+    """Make our `mn_wifi` importable in this process."""
     Mininet.inited = True  # it would change limits of the machine
     sys.modules.update(modules(session, opened))
     sys.meta_path.insert(0, Refuser())

@@ -1,7 +1,7 @@
 """A node's radio interface, as scripts see it: Mininet-WiFi's attributes over the medium's.
 
-Until the network is built, an interface is a description; then it is a TAP device of the medium,
-and every change goes there (`emulation.mn.air`).
+Until the network is built, an interface is only a description; then it is a TAP device of the
+medium, to which every change is sent (`emulation.mn.air`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from emulation.wifi.settings import STATION_MODES, WlanSettings
 TX_POWER_DBM: Final = 14
 MESH_TX_POWER_DBM: Final = 15
 ITS_CHANNEL: Final = 178
-"""Of 802.11p, if a script names none."""
+"""Default channel of 802.11p."""
 ANTENNA_GAIN_DBI: Final = 5
-"""Mininet-WiFi's, from which its users' positions come."""
+"""Mininet-WiFi's default, for which its users choose positions."""
 STANDARDS: Final[Mapping[str, tuple[str, str | None]]] = MappingProxyType(
     {
         "a": ("a", None),
@@ -44,11 +44,11 @@ STANDARDS: Final[Mapping[str, tuple[str, str | None]]] = MappingProxyType(
         "ad": ("n", "802.11ad runs with the rates of 802.11n at 5 GHz"),
     }
 )
-"""By mode: the standard of the medium, and the limit that this is."""
+"""By mode: the medium's standard, and how that falls short of the mode."""
 FIVE_GHZ: Final = frozenset({"a", "n5", "ac", "ax5", "ad"})
 """Modes whose channel 1, the default, is meant to be channel 36."""
 S1G_MHZ, SIX_GHZ_MHZ = 902.0, 5950.0
-"""Where the channels of 802.11ah (in America) and those at 6 GHz are counted from."""
+"""Base frequencies of the channels of 802.11ah (in America) and of those at 6 GHz."""
 
 
 def its_megahertz(channel: Any) -> float:
@@ -67,7 +67,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.mode = "g"
         self.channel = "1"
         self.frequency: float | None = None
-        """Megahertz, if no channel says it."""
+        """Megahertz, where the channel does not determine it."""
         self.txpower: float = TX_POWER_DBM
         self.antennaGain: float = ANTENNA_GAIN_DBI
         self.antennaHeight = 1.0
@@ -78,22 +78,22 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.isolate = False
         self.wps = False
         self.access_point: Radio | None = None
-        """The one that the script has linked it to."""
+        """The access point that the script linked it to."""
         self.background_scan: dict[str, float] | None = None
         self.proto: str | None = None
         self.vssid: list[str] = []
         self.addresses: list[str] = []
         self.mac: str = mac
-        self.given_mac = False
-        """Whether the script gives the address."""
+        self.has_own_mac = False
+        """Whether the script set the address."""
         self.virtual = False
-        """Whether it is a further interface of a radio (`nvif`, `vssids`, WDS)."""
+        """Whether it is an additional interface of a radio (`nvif`, `vssids`, WDS)."""
         self.slowest_said = False
-        """Whether the script was told that a bound of a link is below its slowest rate."""
+        """Whether a link limit below the slowest rate has been reported."""
         super().__init__(name, node=node, mac=mac, moveIntfFn=lambda name, node: None)
 
     def take_after(self, other: Radio) -> None:
-        """Take the settings of another radio of the node, for a further network on its channel."""
+        """Copy the settings of another radio of the node, for another network on its channel."""
         for name in ("kind", "mode", "channel", "frequency", "txpower", "antennaGain", "encrypt"):
             setattr(self, name, getattr(other, name))
         self.passwd, self.isolate = other.passwd, other.isolate
@@ -101,7 +101,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
     # -- Mininet's methods, which a device has once the network is built ---------------------------
 
     def config(self, **_params: Any) -> dict[str, Any]:
-        """Do nothing: the medium makes the device."""
+        """Do nothing: the medium creates the device."""
         return {}
 
     @property
@@ -128,7 +128,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         return str(self.cmd("ip -6 addr replace", whole, "dev", self.name, "nodad"))
 
     def setMAC(self, macstr: str) -> str:
-        """Set the Ethernet address; not once the network is built."""
+        """Set the Ethernet address.  Raises `ScriptError` once the network is built."""
         if self.live and macstr.lower() != str(self.mac).lower():
             raise ScriptError(f"{self.name}.setMAC: its address is fixed once the network is built")
         self.mac = macstr
@@ -137,8 +137,8 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
     def updateIP(self) -> str | None:
         """Return the IPv4 address: that of the node, if it is an access point."""
         if self.kind == "master" and not self.ip:
-            found: str | None = self.node.IP()
-            return found
+            node_address: str | None = self.node.IP()
+            return node_address
         address: str | None = super().updateIP()
         return address
 
@@ -147,18 +147,18 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         return str(self.cmd("ip link set", self.name, state)) if self.live else ""
 
     def delete(self) -> None:
-        """Do nothing: the device goes with the medium."""
+        """Do nothing: the device is removed with the medium."""
 
     def describe(self) -> dict[str, Any]:
-        """Return it as the medium's configuration has it."""
+        """Return the radio's entry in the medium's configuration."""
         net = self.node.net
         standard, limit = STANDARDS.get(self.mode, (None, None))
         if standard is None:
             known = ", ".join(STANDARDS)
-            raise ScriptError(f"{self.name}: mode {self.mode!r} is not known; there are {known}")
+            raise ScriptError(f"{self.name}: unknown mode {self.mode!r}; choose from {known}")
         if limit is not None:
             net.session.limit(f"mode={self.mode!r}", limit)
-        found: dict[str, Any] = {
+        description: dict[str, Any] = {
             "node": self.node.name,
             "interface": self.name,
             "mac": self.mac,
@@ -174,19 +174,19 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             "medium_id": self.medium_id,
             "background_scan": self.background_scan,
         }
-        frequency = self.centre_mhz()  # which refuses a channel that does not exist
+        frequency = self.centre_mhz()  # raises for a channel that does not exist
         if self.frequency or self.own_band() is not None:
-            found["frequency_mhz"] = frequency
+            description["frequency_mhz"] = frequency
         else:
-            found["channel"] = self.channel_number()
+            description["channel"] = self.channel_number()
         if self.wanted_range is not None:
-            found["range"] = self.wanted_range
+            description["range"] = self.wanted_range
         if self.access_point is not None:
-            found["access_point"] = self.access_point.name
-        return found
+            description["access_point"] = self.access_point.name
+        return description
 
     def centre_mhz(self) -> float:
-        """Return the centre frequency that the script wants, megahertz.  Raises `ScriptError`."""
+        """Return the centre frequency that the script chose, megahertz.  Raises `ScriptError`."""
         own = self.frequency or self.own_band()
         if own is not None:
             return own
@@ -209,20 +209,20 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         try:
             number = int(str(self.channel).split(",")[0])
         except ValueError:
-            raise ScriptError(f"{self.name}: channel {self.channel!r} is no number") from None
+            raise ScriptError(f"{self.name}: channel {self.channel!r} is not a number") from None
         return 36 if number <= 14 and self.mode in FIVE_GHZ else number
 
     # -- what Mininet-WiFi has -----------------------------------------------------------------
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """What the medium says of it now; empty before the network is built."""
-        found: Mapping[str, Any] = self.node.net.air.radio(self.name)
-        return found
+        """Its present state in the medium; empty before the network is built."""
+        state: Mapping[str, Any] = self.node.net.air.radio(self.name)
+        return state
 
     @property
     def associatedTo(self) -> Radio | None:
-        """The access point's interface that it belongs to; None if there is none."""
+        """The interface of its access point; None if it has none."""
         if not self.live:
             return self.access_point
         name = self.state.get("connected_to")
@@ -230,37 +230,37 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
 
     @property
     def associatedStations(self) -> list[Radio]:
-        """The interfaces of the stations that belong to this access point."""
+        """The interfaces of the stations associated with this access point."""
         return [self.node.net.radio_named(name) for name in self.state.get("stations") or ()]
 
     @property
     def apsInRange(self) -> dict[Any, float]:
         """The levels at which a station hears access points, dBm, by node, the strongest first."""
-        found: dict[Any, float] = {}
+        levels: dict[Any, float] = {}
         for name, level in self._heard().items():
-            found.setdefault(self.node.net.radio_named(name).node, level)
-        return found
+            levels.setdefault(self.node.net.radio_named(name).node, level)
+        return levels
 
     @property
     def stationsInRange(self) -> dict[Any, float]:
         """The levels at which stations hear this access point, dBm, by node."""
-        found: dict[Any, float] = {}
+        levels: dict[Any, float] = {}
         for radio in self.node.net.radios if self.kind == "master" else ():
             level = radio._heard().get(self.name)
             if level is not None:
-                found[radio.node] = max(level, found.get(radio.node, level))
-        return found
+                levels[radio.node] = max(level, levels.get(radio.node, level))
+        return levels
 
     def _heard(self) -> dict[str, float]:
-        """Return the levels of access points, dBm, by interface; none if it is no station's."""
+        """Return the levels of access points, dBm, by interface; empty unless it is a station's."""
         if not self.live or self.kind not in STATION_MODES:
             return {}
         asked = self.node.net.air.ask({"op": "scan", "interface": self.name})
-        return {each["interface"]: each["signal_dbm"] for each in asked["bss"]}
+        return {bss["interface"]: bss["signal_dbm"] for bss in asked["bss"]}
 
     @property
     def rssi(self) -> float:
-        """The level at which its access point is received now, dBm; 0 if there is none."""
+        """The level at which it receives its access point, dBm; 0 if it has none."""
         return float(self.state.get("signal_dbm") or 0)
 
     @property
@@ -297,10 +297,10 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.change(antenna_gain_dbi=self.antennaGain)
 
     def setAntennaHeight(self, height: float) -> None:
-        """Set the antenna's height, metres: only two-ray ground uses it, one for all."""
+        """Note the antenna's height, metres, and report that it has no effect."""
         self.antennaHeight = float(height)
         self.node.net.session.limit(
-            "setAntennaHeight", "the model twoRayGround has one height for all antennas"
+            "setAntennaHeight", "twoRayGround uses one height for all antennas"
         )
 
     def getAntennaHeight(self) -> float:
@@ -318,17 +318,17 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.change(standard=self.describe()["standard"])
 
     def setMediumId(self, medium_id: int) -> None:
-        """Put it on a medium; radios on different ones do not hear each other."""
+        """Put it on a medium; radios on different media do not hear each other."""
         self.medium_id = int(medium_id)
         self.change(medium_id=self.medium_id)
 
     def setManagedMode(self) -> None:
-        """Make it a station's, of whatever network is there."""
+        """Make it a station's, free to join any network."""
         self.ssid = ""
         self.become("managed", {})
 
     def setMasterMode(self, ssid: str = "new-ssid", **params: Any) -> None:
-        """Make it an access point's."""
+        """Make it an access point's radio."""
         options = self.node.net.session.check_options("setMasterMode", params, MASTER_OPTIONS)
         self.ssid = ssid
         self.become("master", options)
@@ -348,8 +348,8 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.join("ocb", "", self._checked("setOCBMode", params))
 
     def _checked(self, call: str, params: Mapping[str, Any]) -> Options:
-        found: Options = self.node.net.session.check_options(call, params, JOIN_OPTIONS)
-        return found
+        checked: Options = self.node.net.session.check_options(call, params, JOIN_OPTIONS)
+        return checked
 
     def join(self, kind: str, ssid: str, options: Options) -> None:
         """Become a member of a network without access points; `options` are `JOIN_OPTIONS`."""
@@ -376,17 +376,17 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             net.session.limit(f"proto_args={arguments!r}", "no routing daemon without proto=")
 
     def _limit_of_ocb(self, options: Options) -> None:
-        """Say what a radio of 802.11p has not."""
+        """Report options that do not apply to a radio of 802.11p."""
         limit = self.node.net.session.limit
         for name in ("freq", "mode"):
             if options.get(name) not in (None, "a", "p"):
-                limit(f"802.11p: {name}={options[name]!r}", "its channel says where; mode 'a' does")
+                limit(f"802.11p: {name}={options[name]!r}", "the channel and mode 'a' apply")
         for name in ("passwd", "encrypt"):
             if options.get(name):
-                limit(f"802.11p: {name}=...", "there is no network whose passphrase it could be")
+                limit(f"802.11p: {name}=...", "there is no network to protect")
 
     def become(self, kind: str, options: Mapping[str, Any]) -> None:
-        """Change what kind of radio it is, with `MASTER_OPTIONS` as far as they are given."""
+        """Change what kind of radio it is; `options` are any of `MASTER_OPTIONS`."""
         before = self.txpower, self.wanted_range
         if kind != self.kind and kind == "mesh" and self.txpower == TX_POWER_DBM:
             self.txpower = MESH_TX_POWER_DBM
@@ -410,12 +410,12 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.change(**{name: now[name] for name in names})
 
     def change(self, **settings: Any) -> None:
-        """Tell the medium, if there is one yet."""
+        """Send changed settings to the medium, if it exists yet."""
         if self.live:
             self.node.net.air.ask({"op": "set", "interface": self.name, **settings})
 
     def associate(self, point: Radio) -> None:
-        """Belong to an access point and stay with it, whatever its network is called."""
+        """Join an access point and stay with it, whatever its network is called."""
         self.access_point, self.ssid = point, ""
         if self.live:
             self.node.net.air.ask(
@@ -434,14 +434,14 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             self.node.net.air.ask({"op": "disconnect", "interface": self.name})
 
     def roam(self, bssid: str) -> None:
-        """Go over to the access point with this address."""
+        """Roam to the access point with this address."""
         self.node.net.air.ask({"op": "connect", "interface": self.name, "bssid": bssid})
 
     def rate_bound(self, mbps: float, other: Radio) -> float:
-        """Return a bound of the rates of a link to `other`; say once if all rates are above it.
+        """Return the rate limit of a link to `other`; report once if all rates exceed it.
 
-        A station has the rates of its access point.  Raises `ScriptError` if the radio whose rates
-        they are is one that the medium refuses.
+        A station has the rates of its access point.  Raises `ScriptError` if the medium refuses the
+        settings of the radio whose rates count.
         """
         (other if self.kind in STATION_MODES else self)._compare_with_slowest(mbps)
         return mbps
@@ -455,7 +455,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             self.slowest_said = True
             self.node.net.session.limit(
                 f"{self.name}: a link slower than {slowest:g} Mb/s",
-                f"frames have {slowest:g} Mb/s, the slowest rate of 802.11{spec.standard}",
+                f"frames are sent at {slowest:g} Mb/s, the slowest rate of 802.11{spec.standard}",
             )
 
     def _settings(self) -> WlanSettings:
@@ -465,5 +465,5 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             raise ScriptError(f"{self.name}: {first_problem(error)}") from None
 
     def config_tc(self, bw: float = 0, loss: float = 0, latency: float = 0) -> None:
-        """Bound the link to its access point: Mb/s, percent of frames, milliseconds."""
+        """Limit the link to its access point: Mb/s, percent of frames lost, delay in ms."""
         self.node.net.air.bound(self, bw=bw, loss=loss, latency=latency)

@@ -1,7 +1,7 @@
 """How a script's run went: `script.json` of its run folder.
 
-It is written when the run begins, so that one that is killed says of which script, machine and
-version it is, and again when it ends.
+It is written when the run begins, so that a killed run still records its script, machine and
+version, and again when it ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NETWORK: Final = "network.json"
 
 
 class ScriptRecord(Provenance):
-    """`script.json`; of one that is `running`, what the end tells has its defaults."""
+    """`script.json`; while `running`, the fields about the end have their defaults."""
 
     format: Literal[1] = 1
     script: str
@@ -40,7 +40,7 @@ class ScriptRecord(Provenance):
     exit_code: int | None = None
     error: str | None = None
     line: int | None = None
-    """Of the script, at which it failed."""
+    """Line of the script at which it failed."""
     limits: tuple[str, ...] = ()
     """What the script got in place of what it asked for."""
     notes: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class ScriptRecord(Provenance):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the script has ended, and not by a signal that no process outlives."""
+        """Whether the script has ended other than by SIGKILL."""
         return self.ended not in ("running", "killed")
 
     @property
@@ -64,7 +64,7 @@ class ScriptRecord(Provenance):
 
 
 def begin(session: Session) -> ScriptRecord:
-    """Write that the run is under way."""
+    """Record that the run is under way."""
     record = ScriptRecord(
         script=str(session.spec.script),
         arguments=tuple(session.spec.arguments),
@@ -77,23 +77,23 @@ def begin(session: Session) -> ScriptRecord:
 
 
 def write(folder: Path, record: ScriptRecord) -> None:
-    """Write the record into a run folder, in the place of what there is."""
+    """Write the record into a run folder, replacing any before it."""
     write_json(folder / OUTCOME, record.model_dump(mode="json"))
 
 
 def read(folder: Path, problems: list[str]) -> ScriptRecord | None:
-    """Return a folder's record; None if it is missing, or damaged, and `problems` gets a line.
+    """Return a folder's record; None if it is missing, or damaged, which adds a line to `problems`.
 
-    What was said about a script that was killed is in a file of its own.
+    The limits and notes of a script that was killed are in a file of their own.
     """
     record = read_typed(folder / OUTCOME, ScriptRecord, problems)
     if record is None or record.has_ended:
         return record
     try:
         lines = read_plain_file(folder / LIMITS).splitlines()
-        said = [json.loads(line) for line in lines]
-        limits = tuple(f"{each['wish']}: {each['instead']}" for each in said if "wish" in each)
-        notes = tuple(each["note"] for each in said if "note" in each)
+        entries = [json.loads(line) for line in lines]
+        limits = tuple(f"{row['wish']}: {row['instead']}" for row in entries if "wish" in row)
+        notes = tuple(row["note"] for row in entries if "note" in row)
     except FileNotFoundError:
         return record
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -126,7 +126,7 @@ def end_early(folder: Path, cause: str) -> bool:
 
 
 def read_ended(folder: Path) -> ScriptRecord | None:
-    """Return the record of a script that has ended; None if it was killed, or is under way."""
+    """Return the record of a script that has ended; None if it was killed or is under way."""
     record = read_typed(folder / OUTCOME, ScriptRecord, [])
     return record if record is not None and record.has_ended else None
 

@@ -1,4 +1,4 @@
-"""What a run leaves beside its captures: positions, levels and associations over time.
+"""Records positions, levels and associations over time, beside the captures of a run.
 
 One thread asks the medium once a second for the state of all radios and for the associations that
 have changed since; every line of `samples.jsonl` is complete, so a run that is killed leaves a file
@@ -31,7 +31,7 @@ FIELDS: Final = (
     *("interface", "node", "mode", "ssid", "channel", "tx_power_dbm", "range", "connected_to"),
     *("signal_dbm", "rate_mbps", "counters"),
 )
-"""What of a radio's state is recorded."""
+"""Fields of a radio's state that are recorded."""
 NEWS_DB: Final = 1.0
 """A level between radios without access points is recorded if it has changed by more, ..."""
 REPEAT: Final = 10.0
@@ -41,19 +41,19 @@ Row = tuple[str, str, float]
 
 
 class PeerRows:
-    """Which levels of pairs are worth a row: N radios have N² pairs, which change seldom."""
+    """Selects the levels worth recording: N radios have N² pairs, whose levels change seldom."""
 
     def __init__(self) -> None:
         self._written: dict[tuple[str, str], tuple[float, float]] = {}
         """Pair: when it had a row last, seconds, and its level there, dBm."""
 
     def worth(self, now: float, rows: Iterable[Row], *, all_of_them: bool = False) -> list[Row]:
-        """Return the rows to be recorded, of those of all pairs that there are at a time.
+        """Return the rows to record, from those of all present pairs.
 
         A pair that was not among those of the last call is new, whatever it was before.
         """
         before, self._written = self._written, {}
-        found = []
+        news = []
         for receiver, sender, level in rows:
             pair = receiver, sender
             at, last = before.get(pair, (-REPEAT, level))
@@ -64,9 +64,9 @@ class PeerRows:
                 or abs(level - last) > NEWS_DB
             ):
                 at, last = now, level
-                found.append((receiver, sender, level))
+                news.append((receiver, sender, level))
             self._written[pair] = at, last
-        return found
+        return news
 
 
 class Recording:
@@ -88,43 +88,43 @@ class Recording:
         self._figures: dict[str, Any] | None = None
 
     def plot(self, options: dict[str, Any]) -> None:
-        """Take note of the part of the plane that the script wants drawn.
+        """Note the part of the plane that the script wants drawn.
 
-        Raises `ScriptError` for an option that there is not, and for one that is not in metres.
+        Raises `ScriptError` for an unknown option, and for one that is not in metres.
         """
-        given = self._session.check_options("plotGraph", options, PLOT_OPTIONS)
+        checked = self._session.check_options("plotGraph", options, PLOT_OPTIONS)
         self._plot.clear()
-        self._plot.update(_borders("plotGraph", given))
+        self._plot.update(_borders("plotGraph", checked))
         self._again()
 
     def telemetry(self, options: dict[str, Any]) -> None:
-        """Take note of what the script wants shown: nodes and the kind of data."""
-        given = self._session.check_options("telemetry", options, TELEMETRY_OPTIONS)
+        """Note what the script wants shown: nodes and the kind of data."""
+        checked = self._session.check_options("telemetry", options, TELEMETRY_OPTIONS)
         there = {node.name: node for node in self._net.radio_nodes}
-        nodes = [getattr(node, "name", str(node)) for node in given.get("nodes") or there]
+        nodes = [getattr(node, "name", str(node)) for node in checked.get("nodes") or there]
         for name in nodes:
             if name not in there:
-                raise ScriptError(f"telemetry: {name} is no station and no access point")
-        kind = str(given.get("data_type", "tx_packets"))  # Mininet-WiFi's default
+                raise ScriptError(f"telemetry: {name} is neither a station nor an access point")
+        kind = str(checked.get("data_type", "tx_packets"))  # Mininet-WiFi's default
         if kind not in DATA_TYPES:
             known = ", ".join(DATA_TYPES)
             self._session.limit(
-                f"telemetry(data_type={kind!r})", f"tx_bytes is drawn; there are {known}"
+                f"telemetry(data_type={kind!r})", f"tx_bytes is drawn; choose from {known}"
             )
             kind = "tx_bytes"
         wish: dict[str, Any] = {"nodes": nodes, "data_type": kind}
-        borders = _borders("telemetry", given)
+        borders = _borders("telemetry", checked)
         if kind == "position":
             wish |= {"borders": borders} if borders else {}
         elif borders:
             self._session.limit(
                 f"telemetry({', '.join(borders)})", "only data_type='position' has borders"
             )
-        self._telemetry.append(wish | ({"single": True} if given.get("single") else {}))
+        self._telemetry.append(wish | ({"single": True} if checked.get("single") else {}))
         self._again()
 
     def _again(self) -> None:
-        """Describe the network again if it has been built: that holds what is to be shown."""
+        """Rewrite the network's description, which holds what is to be shown, if it exists."""
         if self._description is not None:
             write_json(self._session.spec.folder / NETWORK, self._description)
 
@@ -149,7 +149,7 @@ class Recording:
         }
         write_json(self._session.spec.folder / NETWORK, self._description)
         self._file = (folder / SAMPLES).open("a", encoding="utf-8", buffering=1)
-        self.sample()  # before the recorder starts, for which nodes that move do not wait
+        self.sample()  # now: nodes move on while the recorder starts
         if self._session.spec.captures:
             self._net.air.record(self._interfaces(folder / "captures"))
         self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
@@ -158,15 +158,15 @@ class Recording:
     def _interfaces(self, captures: Path) -> list[dict[str, Any]]:
         """Return the entries of `capture`'s configuration: every interface that exists."""
         net = self._net
-        found = []
+        entries = []
         for node in [*net.hosts, *net.stations, *net.cars, *net.switches, *net.aps]:
             pid = node.pid if node.inNamespace else os.getpid()
             for intf in node.intfList():
                 if intf.name != "lo":
                     file = str(captures / f"{intf.name}.pcap")
                     entry = {"pid": pid, "interface": intf.name, "file": file}
-                    found.append(entry | {"loopback": False})
-        return found
+                    entries.append(entry | {"loopback": False})
+        return entries
 
     def sample(self, *, last: bool = False) -> None:
         """Write one sample; the last one has the levels of all pairs."""
@@ -189,8 +189,8 @@ class Recording:
             peers = self._peers.worth(now, levels, all_of_them=last)
         if without > MANY:
             self._session.note(
-                f"more than {MANY} radios without access points: levels are recorded of each "
-                f"one's {STRONGEST} strongest neighbours"
+                f"more than {MANY} radios without access points: only the levels of each one's "
+                f"{STRONGEST} strongest neighbours are recorded"
             )
         positions = {node.name: list(node.position) for node in self._net.radio_nodes}
         line = {
@@ -210,7 +210,7 @@ class Recording:
                 self.sample()
             except ScriptError as problem:
                 if not self._net.unanswered("recording: a request to the medium", problem):
-                    return  # the medium has gone: the network is being stopped
+                    return  # the medium is gone: the network is being stopped
 
     def stop(self) -> None:
         """Write the last sample and end."""
@@ -240,12 +240,12 @@ class Recording:
         RunFolder(self._session.spec.folder).write_fidelity(verdict)
 
 
-def _borders(call: str, given: Options) -> dict[str, float]:
+def _borders(call: str, options: Options) -> dict[str, float]:
     """Return the borders among the options of a call, metres.  Raises `ScriptError`."""
     try:
-        found = {each: float(given[each]) for each in BORDERS if given.get(each) is not None}
+        borders = {name: float(options[name]) for name in BORDERS if options.get(name) is not None}
     except (TypeError, ValueError):
-        found = {"": math.nan}
-    if not all(map(math.isfinite, found.values())):
+        borders = {"": math.nan}
+    if not all(map(math.isfinite, borders.values())):
         raise ScriptError(f"{call}: give {', '.join(BORDERS)} in metres")
-    return found
+    return borders

@@ -1,7 +1,7 @@
-"""`mn_wifi.replaying`: motion, bandwidth, conditions and levels that a script has read from traces.
+"""`mn_wifi.replaying`: motion, bandwidth, conditions and levels from traces that a script has read.
 
-A script hangs lists on its nodes (`node.p`, `node.time`, `node.throughput`, `node.rssi`...) and
-makes one of these objects, which plays them: one thread, times in seconds since it was made.
+A script sets lists on its nodes (`node.p`, `node.time`, `node.throughput`, `node.rssi`...) and
+creates one of these objects, whose thread plays them; times are seconds since its creation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from emulation.mn.options import REPLAY_OPTIONS
 from emulation.mn.session import ScriptError
 
 POLL: Final = 0.02
-"""Seconds between two looks at what is due."""
+"""Seconds between polls for entries that are due."""
 SETTLE: Final = 5.0
 """Seconds after which Mininet-WiFi begins to replay conditions."""
 FRIIS_LOSS: Final = 2.0
@@ -27,25 +27,25 @@ EXPONENT: Final = 32
 
 
 class _Replay:
-    """Plays lists of nodes against the clock."""
+    """Plays the lists of nodes in real time."""
 
     lists: tuple[str, ...] = ()
-    """Attributes of a node, one value each at each of `node.time`."""
+    """Attributes of a node, each with one value per entry of `node.time`."""
     delay = 0.0
 
     def __init__(self, net: Any, **options: Any) -> None:
         net.session.check_options(type(self).__name__, options, REPLAY_OPTIONS)
         self.net = net
-        # Read now, when all lists that the script has are there.
+        # Read now: the script has set all its lists.
         self._waiting = {
             node: self._entries(node)
             for node in [*net.stations, *net.cars]
-            if hasattr(node, "time") and all(hasattr(node, each) for each in self.lists)
+            if hasattr(node, "time") and all(hasattr(node, name) for name in self.lists)
         }
         threading.Thread(target=self._run, name=type(self).__name__, daemon=True).start()
 
     def _entries(self, node: Any) -> list[tuple[float, tuple[float, ...]]]:
-        columns = [getattr(node, each) for each in self.lists]
+        columns = [getattr(node, name) for name in self.lists]
         rows = zip(node.time, *columns, strict=False)
         try:
             return [(float(at), tuple(map(float, values))) for at, *values in rows]
@@ -67,7 +67,7 @@ class _Replay:
                 self.net.session.say(f"{type(self).__name__}: {error}")
 
     def play(self, node: Any, *values: float) -> None:
-        """Let what is due happen."""
+        """Apply the values that are due."""
 
 
 class ReplayingBandwidth(_Replay):
@@ -93,27 +93,27 @@ class ReplayingNetworkConditions(_Replay):
 
 
 class ReplayingRSSI(_Replay):
-    """`node.rssi`: levels of a station at its access point, dBm; it is moved to where they are so.
+    """`node.rssi`: levels of a station at its access point, dBm; it is moved to match them.
 
-    The distance is that of Mininet-WiFi's inverse of `ppm` ('friis' or 'logDistance', exponent 2),
-    the direction a node's own.
+    The distance follows Mininet-WiFi's inverse of `ppm` ('friis' or 'logDistance', exponent 2); the
+    direction depends on the node's name.
     """
 
     lists = ("rssi",)
 
     def __init__(self, net: Any, ppm: str = "friis", n: float = EXPONENT, **options: Any) -> None:
         if ppm not in ("friis", "logDistance"):
-            net.session.limit(f"ReplayingRSSI(ppm={ppm!r})", "friis is used; also logDistance")
+            net.session.limit(f"ReplayingRSSI(ppm={ppm!r})", "friis is used; or use logDistance")
             ppm = "friis"
         if n != EXPONENT:
             net.session.limit(
-                f"ReplayingRSSI(n={n!r})", "only ppm='ITU' has it, which is not there"
+                f"ReplayingRSSI(n={n!r})", "only ppm='ITU' uses it, which is not supported"
             )
         self.ppm = ppm
         super().__init__(net, **options)
 
     def play(self, node: Any, *values: float) -> None:
-        """Give the link its level, and the node its position."""
+        """Set the level of the link and the position of the node."""
         radio = node.wintfs[0]
         point = radio.associatedTo
         if point is None:
@@ -129,7 +129,7 @@ class ReplayingRSSI(_Replay):
         )
 
     def distance(self, radio: Any, point: Any, level: float) -> float:
-        """Return the metres at which a level is received."""
+        """Return the distance at which a level is received, metres."""
         gains = point.txpower + point.antennaGain + radio.antennaGain
         wavelength = 299_792_458.0 / (radio.freq * 1e9)
         loss = gains - level
@@ -138,12 +138,12 @@ class ReplayingRSSI(_Replay):
 
 
 def hash_of(name: str) -> int:
-    """Return a number that follows from a name, the same every time."""
+    """Return a hash of a name that is the same in every process."""
     return sum(ord(letter) * 31**index for index, letter in enumerate(name))
 
 
 class ReplayingMobility:
-    """`node.p`: positions, 'x,y,z', one a second (`node.params['speed']` of them), or at `time`."""
+    """`node.p`: positions 'x,y,z', `node.params['speed']` (1) a second, or at `node.time`."""
 
     def __init__(self, net: Any, nodes: Any = None) -> None:
         plans = {}
@@ -151,9 +151,9 @@ class ReplayingMobility:
             points = list(getattr(node, "p", ()))
             if not points:
                 continue
-            positions = [coordinates(each) for each in points]
+            positions = [coordinates(point) for point in points]
             if hasattr(node, "time"):
-                times = [float(each) for each in list(node.time)[: len(positions)]]
+                times = [float(instant) for instant in list(node.time)[: len(positions)]]
             else:
                 speed = float(node.params.get("speed", 1.0) or 1.0)
                 times = [(number + 1) / speed for number in range(len(positions))]
@@ -162,7 +162,7 @@ class ReplayingMobility:
 
 
 def steps(positions: Any, times: Any) -> Plan:
-    """Return the plan of a node that goes straight from each position to the next one in time."""
+    """Return the plan of a node that moves straight from each position to the next."""
     legs = [
         along([one, other], begin, end)
         for one, other, begin, end in zip(positions, positions[1:], times, times[1:], strict=False)

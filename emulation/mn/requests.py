@@ -18,7 +18,7 @@ CALL: Final = re.compile(r"^(\w+)\((.*)\)$", re.DOTALL)
 
 
 class RequestServer:
-    """Listens at a port of the script's own network."""
+    """Listens on a port of the script's own network."""
 
     def __init__(self, net: Any, address: str, port: int) -> None:
         self._net = net
@@ -63,9 +63,9 @@ class RequestServer:
 
     @staticmethod
     def _get(node: Any, member: str) -> Any:
-        found = re.fullmatch(r"wintfs\[(\d+)\]\.(\w+)", member)
-        if found:
-            return getattr(node.wintfs[int(found[1])], found[2])
+        match = re.fullmatch(r"wintfs\[(\d+)\]\.(\w+)", member)
+        if match:
+            return getattr(node.wintfs[int(match[1])], match[2])
         return getattr(node, member)
 
     @staticmethod

@@ -1,9 +1,9 @@
 """Runs one script inside its namespaces: `python -m emulation.mn.runner CONFIG.json`.
 
-It is process 1 there (`emulation.mn.isolation`).  Whatever a script does, what it leaves is
-ended, the run folder is complete, and standard error has one line about it: never a traceback.
+It is process 1 there (`emulation.mn.isolation`).  Whatever a script does, its leftovers are ended,
+the run folder is complete, and standard error gets one line about it, never a traceback.
 
-Exit codes: 0, or what the script gave to sys.exit; 1 if it failed; 130 after Ctrl-C.
+Exit codes: 0, or what the script passed to sys.exit; 1 if it failed; 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from emulation.network.interrupts import heeded, let_go_after
 from nodeapp.parameters import suggestion
 
 TO_BUILD: Final = 120.0
-"""Seconds that a script with `--for` may take until its network is built, beside those."""
+"""Seconds that a script with `--for` may take to build its network, in addition."""
 PREPARING: Final = 30.0
 """Seconds that a program which prepares the namespace may take."""
 TO_LEAVE: Final = 3.0
-"""Seconds that what the script has registered for the end (`atexit`) may take."""
+"""Seconds that the script's `atexit` handlers may take."""
 FAILED, INTERRUPTED = 1, 130
 
 
@@ -78,14 +78,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _ignore_signals() -> None:
-    """Let nothing disturb what is done after the script."""
+    """Let no signal interrupt the clean-up after the script."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
 
 
 def leave(code: int) -> NoReturn:
-    """End this process, whatever threads the script has left, which Python would await."""
+    """End this process without waiting for threads that the script left, as Python would."""
     at_exit = threading.Thread(
         target=atexit._run_exitfuncs,  # the prompt's history is one
         daemon=True,
@@ -93,13 +93,13 @@ def leave(code: int) -> NoReturn:
     at_exit.start()
     at_exit.join(TO_LEAVE)
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # whoever read it has gone, or the script closed it
+        with suppress(OSError, ValueError):  # its reader is gone, or the script closed it
             stream.flush()
     os._exit(code & 0xFF)
 
 
 def _prepare(session: Session) -> None:
-    """Bring up loopback, show this namespace's devices in /sys, and make folders and programs."""
+    """Bring up loopback, show this namespace's devices in /sys, and create folders and programs."""
     from emulation.mn.switches import write_controller
     from emulation.network.stand_ins.programs import write as write_stand_ins
 
@@ -157,14 +157,14 @@ def _run(session: Session, nets: list[Any]) -> None:
 
 
 def _execute(code: CodeType) -> None:
-    """Execute it as the main module."""
+    """Execute the script as the main module."""
     runpy._run_module_code(  # type: ignore[attr-defined]  # what run_path does with a file's code
         code, None, "__main__", pkg_name="", script_name=code.co_filename
     )
 
 
 def _caught(work: Callable[[], None], session: Session, outcome: Outcome) -> None:
-    """Do it; note how it ended."""
+    """Call `work`; note how it ended."""
     try:
         try:
             work()
@@ -187,7 +187,7 @@ def _caught(work: Callable[[], None], session: Session, outcome: Outcome) -> Non
 
 
 def _out_of_time(session: Session, outcome: Outcome) -> None:
-    """Note that `--for` is over: the usual end of a script that runs on."""
+    """Note that the time of `--for` is over, the usual end of a script that runs on."""
     if session.reached == "built":
         return
     seconds = (session.spec.seconds or 0.0) + TO_BUILD
@@ -197,7 +197,7 @@ def _out_of_time(session: Session, outcome: Outcome) -> None:
 
 
 def _left(leaving: SystemExit, session: Session, outcome: Outcome) -> None:
-    """Note what a script gave to sys.exit."""
+    """Note what a script passed to sys.exit."""
     if leaving.code is None or isinstance(leaving.code, int):
         outcome.code = int(leaving.code or 0)
     else:
@@ -212,7 +212,7 @@ def _left(leaving: SystemExit, session: Session, outcome: Outcome) -> None:
 def _failed(
     session: Session, outcome: Outcome, error: BaseException, text: str | None = None
 ) -> None:
-    """Note an error of the script, or of what it has called, with the script's line."""
+    """Note an error of the script, or of something it called, with the script's line."""
     outcome.code, outcome.ended = FAILED, "failed"
     if outcome.line is None:
         outcome.line = _line_of(session, error)
@@ -227,30 +227,30 @@ def _failed(
 
 
 def _meant(error: BaseException) -> str:
-    """Return what to do about a failed import: the name that is near, or where to install it."""
+    """Return advice on a failed import: a similar name, or where to install the module."""
     if not isinstance(error, ImportError):
         return ""
     name, known = str(error.name), list(sys.modules)
     if isinstance(error, ModuleNotFoundError) and not name.startswith("mn_wifi"):
         return f" (scripts run with {sys.executable}: install it for that)"
-    found = re.match(r"cannot import name '(\w+)'", str(error))
-    if found is not None and name in sys.modules:
-        name, known = found[1], list(vars(sys.modules[name]))
+    match = re.match(r"cannot import name '(\w+)'", str(error))
+    if match is not None and name in sys.modules:
+        name, known = match[1], list(vars(sys.modules[name]))
     return suggestion(name, known)
 
 
 def _line_of(session: Session, error: BaseException) -> int | None:
-    """Return the line of the script at which it happened."""
+    """Return the line of the script at which an error happened."""
     lines = [
-        each.lineno
-        for each in traceback.extract_tb(error.__traceback__)
-        if each.filename == str(session.spec.script)
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(session.spec.script)
     ]
     return lines[-1] if lines else None
 
 
 def _close(net: Any) -> None:
-    """Stop a network that the script has left; what fails then is in the log."""
+    """Stop a network that the script left running; errors go to the log."""
     try:
         net.stop()
     except BaseException as error:  # noqa: BLE001  others are still to be stopped
@@ -260,10 +260,10 @@ def _close(net: Any) -> None:
 
 
 def _write(session: Session, outcome: Outcome) -> None:
-    """Write how it ended."""
+    """Record how the script ended."""
     spec = session.spec
     begun = record.read(spec.folder, []) or record.begin(session)
-    told = {
+    ending = {
         "seconds": round(session.now(), 3),
         "reached": session.reached,
         "ended": outcome.ended,
@@ -274,7 +274,7 @@ def _write(session: Session, outcome: Outcome) -> None:
         "notes": tuple(session.notes),
         "owner": None,
     }
-    record.write(spec.folder, begun.model_copy(update=told))
+    record.write(spec.folder, begun.model_copy(update=ending))
 
 
 if __name__ == "__main__":

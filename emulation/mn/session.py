@@ -1,7 +1,7 @@
-"""What one run of a script shares: its folders, its options, and what is said about the script.
+"""The shared state of one run of a script: its folders, its options, and remarks on the script.
 
-A script's wish is met, met with a limit, or refused.  A limit is said once, in one line with the
-script's line, with what happens instead; a refusal is a `ScriptError` and ends the script.
+A script's request is met, met with a limit, or refused.  A limit is reported once, in one line that
+names the script's line and what happens instead; a refusal is a `ScriptError` and ends the script.
 """
 
 from __future__ import annotations
@@ -24,65 +24,65 @@ from emulation.scenario.records import Owner
 from nodeapp.parameters import suggestion
 
 LIMITS: Final = "limits.jsonl"
-"""File of the run folder that holds what was said about the script."""
+"""File of the run folder that holds the limits and notes."""
 AGAIN: Final = 3.0
-"""Seconds after which a script is told again to end: a bare `except` may have taken the first."""
+"""Seconds until a script is interrupted again: a bare `except` may have swallowed the first one."""
 
 
 class ScriptError(Exception):
-    """What a script asks for and cannot have; the message is one line."""
+    """A script's request that cannot be met; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Never:
-    """An option that cannot be had."""
+    """An option that is refused."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Met:
-    """An option for which nothing need be done: what it asks for holds in any case."""
+    """An option that needs no action: what it asks for holds anyway."""
 
     reason: str
 
 
 Treatment = str | Met | Never | None
-"""What becomes of an option; a text: what happens instead; None: the call does what it says."""
+"""How an option is treated.  A text: what happens instead; None: the call implements it."""
 
 
 class Options(dict[str, Any]):
-    """The options of a call, which know those that nobody has read yet."""
+    """The options of a call, which track those not read yet."""
 
-    def __init__(self, given: Mapping[str, Any], unread: set[str]) -> None:
-        super().__init__(given)
+    def __init__(self, options: Mapping[str, Any], unread: set[str]) -> None:
+        super().__init__(options)
         self.unread = unread
 
     def __getitem__(self, name: str) -> Any:
-        """Return an option, which is read now."""
+        """Return an option and mark it as read."""
         self.unread.discard(name)
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return an option, which is read now, or `default`."""
+        """Return an option, or `default`, and mark it as read."""
         self.unread.discard(name)
         return super().get(name, default)
 
     def over(self, defaults: Mapping[str, Any]) -> Options:
-        """Return the same with `defaults` for those that are not given; reading counts for both."""
+        """Return a copy with `defaults` for absent options; both track the same reads."""
         return Options({**defaults, **self}, self.unread)
 
 
 class TimeIsUp(BaseException):
-    """The seconds that `--for` gave the script are over."""
+    """The script's time (`--for`) is over."""
 
 
 class Ended(BaseException):
-    """SIGTERM or SIGHUP: no KeyboardInterrupt, after which Mininet's prompt goes on."""
+    """SIGTERM or SIGHUP; not a KeyboardInterrupt, after which Mininet's prompt would go on."""
 
 
 class SessionSpec(BaseModel):
-    """What the command tells the runner: one JSON file."""
+    """The command's instructions to the runner: one JSON file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -115,21 +115,21 @@ class Session:
         self.began = time.monotonic()
         self.began_unix_ns = time.time_ns()
         self.limits: list[str] = []
-        """What the script gets in place of what it asks for, one line each."""
+        """Limits reported so far, one line each."""
         self.notes: list[str] = []
         self.reached = "started"
-        """How far the script has come: `started`, `built`."""
+        """How far the script has got: `started`, `built`."""
 
     def now(self) -> float:
         """Return seconds since the run began."""
         return time.monotonic() - self.began
 
     def allow(self, seconds: float) -> None:
-        """Let `TimeIsUp` be raised after some seconds from now (`emulation.mn.runner`)."""
+        """Have `TimeIsUp` raised some seconds from now (`emulation.mn.runner`)."""
         signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
 
     def built(self) -> None:
-        """Take note that the network works: the seconds of `--for` begin."""
+        """Note that the network is up: the time of `--for` begins."""
         self.reached = "built"
         if self.spec.seconds is not None:
             self.allow(self.spec.seconds)
@@ -137,7 +137,7 @@ class Session:
     # -- what is said ----------------------------------------------------------------------------
 
     def limit(self, wish: str, instead: str) -> None:
-        """Say once what the script asks for and what it gets in its place."""
+        """Report once what the script asked for and what it gets instead."""
         text = f"{wish}: {instead}"
         if text in self.limits:
             return
@@ -147,7 +147,7 @@ class Session:
         self._write({"line": line, "wish": wish, "instead": instead})
 
     def note(self, text: str) -> None:
-        """Say once how something is done that the script leaves open: no limit."""
+        """Report once a choice that the script left open; this is not a limit."""
         if text not in self.notes:
             self.notes.append(text)
             line = self.line()
@@ -159,7 +159,7 @@ class Session:
             file.write(json.dumps(entry) + "\n")
 
     def refused(self, wish: str, reason: str) -> ScriptError:
-        """Return the error for a wish that cannot be met."""
+        """Return the error for a request that cannot be met."""
         return ScriptError(f"{wish}: {reason}")
 
     def say(self, text: str, line: int | None = None) -> None:
@@ -168,13 +168,13 @@ class Session:
         print(f"mn: {where}: {text}", file=sys.stderr, flush=True)
 
     def check_options(
-        self, call: str, given: Mapping[str, Any], known: Mapping[str, Treatment]
+        self, call: str, options: Mapping[str, Any], known: Mapping[str, Treatment]
     ) -> Options:
-        """Look through the options of a call; return them with those that it has to read.
+        """Check the options of a call; return them, tracking those that the call must read.
 
-        Raises `ScriptError` for an option that is not among `known`, or that is `Never` to be had.
+        Raises `ScriptError` for an option that is not among `known`, or whose treatment is `Never`.
         """
-        for name, value in given.items():
+        for name, value in options.items():
             if name not in known:
                 meant = suggestion(name, known)
                 there = f"there is no such option{meant}; known: {', '.join(sorted(known))}"
@@ -184,10 +184,10 @@ class Session:
                     raise self.refused(f"{call}({name}=...)", reason)
                 case str(instead) if value not in (None, False, "", 0):
                     self.limit(f"{call}({name}={value!r})", instead)
-        return Options(given, {name for name in given if known[name] is None})
+        return Options(options, {name for name in options if known[name] is None})
 
     def line(self) -> int | None:
-        """Return the line of the script that is being executed; None if it is not."""
+        """Return the line of the script that is being executed; None if there is none."""
         for frame in _frames():
             if frame.f_code.co_filename == str(self.spec.script):
                 return frame.f_lineno
@@ -202,7 +202,7 @@ class Session:
 
     @property
     def programs(self) -> Path:
-        """Folder in the nodes' PATH with the programs that stand in for others."""
+        """Folder in the nodes' PATH with the stand-in programs."""
         return self.spec.state / "bin"
 
     @property
@@ -225,7 +225,7 @@ def _frames() -> Iterator[FrameType]:
 
 
 def environment(session: Session) -> dict[str, str]:
-    """Return what the script's processes find in their environment beside what is there."""
+    """Return the variables to add to the environment of the script's processes."""
     path = os.environ.get("PATH", os.defpath)
     return {
         "PATH": f"{session.programs}:{path}",

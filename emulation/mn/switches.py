@@ -1,7 +1,7 @@
-"""Open vSwitch of a script (`emulation.network.openvswitch`), and a `controller`.
+"""A script's Open vSwitch (`emulation.network.openvswitch`) and its `controller` program.
 
-Mininet finds them by the environment (`emulation.mn.session.environment`); they are processes
-of the script's own process namespace and end with it.
+Mininet finds them through the environment (`emulation.mn.session.environment`); they run in the
+script's own process namespace and end with it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ScriptSwitch:
         self.running = False
 
     def start(self) -> None:
-        """Start database and switch, unless they run.  Raises `ScriptError`."""
+        """Start database and switch, unless they are running.  Raises `ScriptError`."""
         if self.running:
             return
         if not installed():
@@ -69,25 +69,25 @@ def write_controller(folder: Path) -> None:
 
 
 class LocalController(Controller):  # type: ignore[misc]  # Mininet has no types
-    """A controller of this run, whose log is the run folder's."""
+    """A controller of this run, with its log in the run folder."""
 
     log: Path
 
     def checkListening(self) -> None:
-        """Refuse a port that something of this run listens at.  Raises `ScriptError`."""
+        """Raise `ScriptError` if another process of this run listens on the port."""
         if self.command and accepts_connections((self.ip, self.port)):
-            raise ScriptError(f"{self.name}: another controller listens at port {self.port}")
+            raise ScriptError(f"{self.name}: another controller listens on port {self.port}")
 
     def start(self) -> None:
         """Start it and wait until it listens."""
         words = f"{self.command} {self.cargs % self.port}"
         self.cmd(f"{words} >{shlex.quote(str(self.log))} 2>&1 &")
         if not await_condition(lambda: accepts_connections((self.ip, self.port)), READY):
-            raise ScriptError(f"{self.name} does not listen at port {self.port}: {self.log}")
+            raise ScriptError(f"{self.name} does not listen on port {self.port}: see {self.log}")
 
 
 def controller_class(cls: Any, logs: Path, name: str) -> Any:
-    """Return a controller's class that fits this run: Mininet's, or a script's own."""
+    """Return a controller class that fits this run: Mininet's, or a script's own."""
     if not isinstance(cls, type) or issubclass(cls, RemoteController):
         return cls
     if getattr(cls, "start", None) is not Controller.start:
@@ -96,7 +96,7 @@ def controller_class(cls: Any, logs: Path, name: str) -> Any:
 
 
 def switch_options(cls: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a wired switch, with the datapath that is there."""
+    """Return the options of a wired switch, with the available datapath."""
     if isinstance(cls, type) and issubclass(cls, OVSSwitch):
         return options | {"datapath": "user"}
     return options

@@ -22,21 +22,20 @@ class Topo(WiredTopo):  # type: ignore[misc]  # Mininet has no types
     def addPort(
         self, src: str, dst: str, sport: int | None = None, dport: int | None = None
     ) -> tuple[int | None, int | None]:
-        """Return the ports of a link; a node with radios takes the next one itself (None).
+        """Return the ports of a link; a node with radios picks the next one itself (None).
 
-        Its radios have ports too, of which a topology knows nothing: a wire of such a number would
-        be in the place of a radio.  But a station's first links to access points are of its radios,
-        one after the other.
+        Its radios take ports that a topology does not know of: a wire with such a number would
+        replace a radio.  But a station's first links to access points use its radios in turn.
         """
         one, other = self._port(src, dst, sport), self._port(dst, src, dport)
         self.ports[src][len(self.ports[src]) if one is None else one] = dst, other
         self.ports[dst][len(self.ports[dst]) if other is None else other] = src, one
         return one, other
 
-    def _port(self, name: str, peer: str, given: int | None) -> int | None:
+    def _port(self, name: str, peer: str, port: int | None) -> int | None:
         used, info = self.ports.setdefault(name, {}), self.nodeInfo(name)
-        if given is not None or info.get("isAP"):
-            return given
+        if port is not None or info.get("isAP"):
+            return port
         if info.get("isStation"):
             free = self.nodeInfo(peer).get("isAP") and len(used) < int(info.get("wlans", 1))
             return len(used) if free else None
@@ -70,7 +69,7 @@ class MinimalWirelessTopo(SingleAPTopo):
     """One access point with two stations."""
 
     def build(self, k: int = 2, **_opts: Any) -> None:
-        """Add them, two whatever is given."""
+        """Add them: always two stations."""
         super().build(k=2)
 
 
@@ -82,8 +81,8 @@ class LinearWirelessTopo(Topo):
         last = None
         for number in range(1, k + 1):
             point = self.addAccessPoint(f"ap{number}", ssid=f"ssid_ap{number}")
-            for each in range(1, n + 1):
-                name = f"sta{number}" if n == 1 else f"sta{each}ap{number}"
+            for member in range(1, n + 1):
+                name = f"sta{number}" if n == 1 else f"sta{member}ap{number}"
                 self.addLink(self.addStation(name), point)
             if last is not None:
                 self.addLink(point, last)

@@ -1,7 +1,7 @@
-"""Names of Mininet-WiFi that a script may import, and cannot use here.
+"""Names of Mininet-WiFi that a script may import but not use here.
 
-Many scripts carry imports that they have no use for, so the import of such a name ends nothing.
-Its first use does (a call, an attribute, a subclass), with the script's line and the reason.
+Many scripts carry unused imports, so importing such a name is harmless.  Its first use (a call, an
+attribute, a subclass) ends the script with its line and the reason.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any, Final
 
 from emulation.mn.session import ScriptError
 
-_BUILT: Final = "positions, levels and rates are of the medium: ask node.position, node.wintfs[0]"
-_MODES: Final = "a radio's mode is of net.addLink(cls=...), setMasterMode() or setManagedMode()"
+_BUILT: Final = "the medium has positions, levels and rates: use node.position, node.wintfs[0]"
+_MODES: Final = "set a radio's mode by net.addLink(cls=...), setMasterMode() or setManagedMode()"
 
 MODULES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "mobility": "motion is of net.setMobilityModel(), startMobility() and mobility()",
-        "propagationModels": "propagation is of net.setPropagationModel()",
-        "associationControl": "policies are of ac_method: ssf, llf",
-        "plot": "there is no window: --live has a page, and the report a map",
+        "mobility": "set motion by net.setMobilityModel(), startMobility() and mobility()",
+        "propagationModels": "set propagation by net.setPropagationModel()",
+        "associationControl": "set the policy by ac_method: ssf or llf",
+        "plot": "there is no window: use --live for a page; the report has a map",
         "vanet": "cars move by net.mobility(), net.setMobilityModel() or SUMO",
         "devices": _BUILT,
         "frequency": _BUILT,
         "energy": "there is no model of energy",
         "module": "no kernel module is loaded: the radios are TAP devices",
-        "nodelib": "access points are bridges of Open vSwitch",
+        "nodelib": "access points are Open vSwitch bridges",
     }
 )
 """Modules of which every name is unavailable, and why."""
@@ -34,7 +34,7 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "node": {
             "physicalAP": "needs a card of this machine",
-            "CPULimitedStation": "shares of the processor are not bounded",
+            "CPULimitedStation": "shares of the processor are not limited",
             "Aircraft": "aircraft positions need a live service on the Internet",
             "Satellite": "satellite orbits need a live service on the Internet",
             "AccessPoint": "access points are made by net.addAccessPoint()",
@@ -43,7 +43,7 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             **dict.fromkeys(("master", "managed", "VirtualMaster", "phyAP", "Association"), _MODES),
             **dict.fromkeys(("WirelessIntf", "LinkAttrs", "wirelessLink"), _BUILT),
             **dict.fromkeys(("TCLinkWirelessAP", "TCLinkWirelessStation"), _BUILT),
-            "HostapdConfig": "there is no hostapd whose configuration it could be",
+            "HostapdConfig": "there is no hostapd to configure",
         },
         "replaying": {
             "replayingMobility": "its name is ReplayingMobility, with the positions in node.p",
@@ -62,19 +62,19 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 
 
 class Unavailable(type):
-    """The class of such a name: good for `isinstance`, and for nothing else."""
+    """The metaclass of such names, which support `isinstance` and nothing else."""
 
     wish: str
     refused: str
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Unavailable:
-        """Make the placeholder of a name.  Raises `ScriptError` for what derives from one."""
+        """Create the placeholder of a name.  Raises `ScriptError` for a subclass of one."""
         for base in bases:
             raise base.error()  # type: ignore[attr-defined]  # it is one of these
         return super().__new__(mcs, name, bases, namespace)
 
     def error(cls) -> ScriptError:
-        """Return the error of its use."""
+        """Return the error for using it."""
         return ScriptError(f"{cls.wish}: {cls.refused}")
 
     def __call__(cls, *_arguments: Any, **_options: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Cars moved by SUMO: its positions, second by second, without its window and without TraCI.
+"""Cars moved by SUMO, second by second, without its window and without TraCI.
 
-`sumo` writes where all vehicles are (floating car data) into a pipe, from which a thread reads a
-step when its time has come.  The vehicles get the cars in the order in which both appear; a car
-whose vehicle has arrived waits where it is for the next one.
+`sumo` writes the positions of all vehicles (floating car data) into a pipe, from which a thread
+reads each step when it is due.  Vehicles are assigned to cars in the order in which both appear; a
+car whose vehicle has arrived waits there for the next one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from emulation.mn.session import ScriptError
 STEP: Final = re.compile(r'<timestep time="([\d.]+)"')
 VEHICLE: Final = re.compile(r'<vehicle id="([^"]*)" x="([-\d.e+]+)" y="([-\d.e+]+)"')
 MAP: Final = Path("mn_wifi/sumo/data/map.sumocfg")
-"""Mininet-WiFi's own, in a checkout of it."""
+"""Mininet-WiFi's own map, in a checkout of it."""
 Step = tuple[float, dict[str, tuple[float, float]]]
 
 
@@ -31,9 +31,9 @@ class Sumo:
 
     def __init__(self, net: Any, options: dict[str, Any]) -> None:
         """`options` are those of `useExternalProgram`.  Raises `ScriptError`."""
-        given = net.session.check_options("useExternalProgram", options, SUMO_OPTIONS)
+        checked = net.session.check_options("useExternalProgram", options, SUMO_OPTIONS)
         self._net = net
-        self._config = self._find(given.get("config_file"), given.get("data_dir"))
+        self._config = self._find(checked.get("config_file"), checked.get("data_dir"))
         self._cars: dict[str, Any] = {}
 
     def _find(self, name: Any, folder: Any) -> Path | None:
@@ -47,7 +47,7 @@ class Sumo:
         return next((up / MAP for up in (here, *here.parents) if (up / MAP).is_file()), None)
 
     def start(self) -> None:
-        """Let the cars move, from now on; without SUMO, or a map, they stay, which is said."""
+        """Start moving the cars; without SUMO or a map, report that they stay where they are."""
         wish, limit = "useExternalProgram(sumo)", self._net.session.limit
         if shutil.which("sumo") is None:
             limit(wish, "the cars stay where they are: sumo is missing; apt-get install sumo")
@@ -62,7 +62,7 @@ class Sumo:
         process = subprocess.Popen(
             [
                 *("sumo", "-c", str(self._config), "--fcd-output", "/dev/stdout", "--no-step-log"),
-                # A map may ask for a TraCI client, whom SUMO would await, and for files beside it.
+                # A map may ask for a TraCI client, which would block SUMO, and for files beside it.
                 *("--remote-port", "0", "--tripinfo-output", str(log.name) + ".trips.xml"),
             ],
             stdin=subprocess.DEVNULL,
@@ -108,14 +108,14 @@ class Sumo:
 
 
 def steps(lines: IO[str]) -> Iterator[Step]:
-    """Yield the time of each step, seconds, and the metres of each vehicle."""
+    """Yield the time of each step, seconds, and the position of each vehicle, metres."""
     at: float | None = None
     vehicles: dict[str, tuple[float, float]] = {}
     for line in lines:
-        if found := STEP.search(line):
-            at, vehicles = float(found[1]), {}
-        elif found := VEHICLE.search(line):
-            vehicles[found[1]] = (float(found[2]), float(found[3]))
+        if match := STEP.search(line):
+            at, vehicles = float(match[1]), {}
+        elif match := VEHICLE.search(line):
+            vehicles[match[1]] = (float(match[2]), float(match[3]))
         if at is not None and ("</timestep>" in line or (STEP.search(line) and "/>" in line)):
             yield at, vehicles
             at = None

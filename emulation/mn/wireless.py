@@ -1,4 +1,4 @@
-"""Links of radios, positions of nodes, and their devices: what `Mininet_wifi` leaves to others."""
+"""Links of radios, positions of nodes and their devices, for `Mininet_wifi`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from emulation.network import rtnetlink
 from emulation.network.rtnetlink import IFA_F_NODAD
 
 APART: Final = 1.0
-"""Metres between nodes that a script gives no position."""
+"""Metres between nodes for which a script sets no position."""
 
 
 def names_of(ssid: Any) -> list[str]:
-    """Return the names of networks: of a word, of words with commas, of a list with either."""
+    """Return the names of networks in a comma-separated string or a list of them."""
     if ssid is None:
         return [""]
     words = ssid if isinstance(ssid, list | tuple) else [ssid]
@@ -38,7 +38,7 @@ def names_of(ssid: Any) -> list[str]:
 
 
 def wire_class(link: Any) -> Any:
-    """Return the class of wires that a network is made with; None for Mininet's own.
+    """Return a network's class of wires; None for Mininet's own.
 
     Raises `ScriptError`.
     """
@@ -47,8 +47,8 @@ def wire_class(link: Any) -> Any:
     if callable(link) and (not isinstance(link, type) or issubclass(link, Link)):
         return link
     name = getattr(link, "__name__", repr(link))
-    known = ", ".join(each.__name__ for each in CELLS)
-    raise ScriptError(f"Mininet_wifi(link={name}): there are {known}, and Mininet's classes")
+    known = ", ".join(cell.__name__ for cell in CELLS)
+    raise ScriptError(f"Mininet_wifi(link={name}): choose from {known} and Mininet's classes")
 
 
 def rng(seed: Any, purpose: str) -> random.Random:
@@ -60,7 +60,7 @@ def add_link(
     net: Any, one: Any, other: Any, port1: int | None, port2: int | None, cls: Any,
     params: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """Add a link, of radios or of wire.  Raises `ScriptError`."""
+    """Add a link of radios, or a wire.  Raises `ScriptError`."""
     if cls in (adhoc, mesh, ITSLink):
         return _join(net, one, other, port1, port2, cls, params)
     if cls is _4address:
@@ -68,18 +68,18 @@ def add_link(
     refused = getattr(cls, "refused", None)
     if refused is not None:
         raise ScriptError(f"addLink(cls={cls.__name__}): {refused}")
-    stations = [each for each in (one, other) if isinstance(each, Station)]
-    points = [each for each in (one, other) if isinstance(each, AP)]
+    stations = [node for node in (one, other) if isinstance(node, Station)]
+    points = [node for node in (one, other) if isinstance(node, AP)]
     wired = cls is not None and cls not in CELLS
     if stations and points and not wired:
         ports = (port1, port2) if one is stations[0] else (port2, port1)
         return _associate(net, stations[0], points[0], ports, params)
-    if len(stations) == 2 and all(_is_master(each) is False for each in stations) and not wired:
-        net.session.note("addLink of two stations makes a wire between them")
+    if len(stations) == 2 and not wired and not any(map(_is_master, stations)):
+        net.session.note("addLink of two stations adds a wire between them")
     if wired:  # a class of the script's, which knows its options
         return net.wire(one, other, port1=port1, port2=port2, cls=cls, **params)
-    given = net.session.check_options("addLink of a wire", params, WIRE_OPTIONS)
-    kept = {name: given[name] for name in params if WIRE_OPTIONS[name] is None}
+    checked = net.session.check_options("addLink of a wire", params, WIRE_OPTIONS)
+    kept = {name: checked[name] for name in params if WIRE_OPTIONS[name] is None}
     shaped = TCLink if net.wire_class is None and set(kept) & set(SHAPING) else net.wire_class
     return net.wire(one, other, port1=port1, port2=port2, cls=shaped, **kept)
 
@@ -93,32 +93,32 @@ def _associate(
     params: dict[str, Any],
 ) -> None:  # fmt: skip
     """Link a station to an access point."""
-    given = net.session.check_options("addLink", params, STATION_LINK_OPTIONS)
+    checked = net.session.check_options("addLink", params, STATION_LINK_OPTIONS)
     radio, other = station.getNameToWintf(ports[0]), point.getNameToWintf(ports[1])
     if "intf" in params:
-        radio = station.getNameToWintf(given["intf"])
+        radio = station.getNameToWintf(checked["intf"])
     radio.associate(other)
-    _override(net, radio, other, given)
+    _override(net, radio, other, checked)
 
 
-def _override(net: Any, one: Radio, other: Radio, given: Options) -> None:
-    """Bound a link of radios as its options say."""
+def _override(net: Any, one: Radio, other: Radio, options: Options) -> None:
+    """Apply the options that override a link of radios."""
     wish: dict[str, Any] = {}
-    if given.get("loss"):
-        wish["loss"] = float(given["loss"]) / 100
-    if given.get("error_prob") is not None:
-        wish["loss"] = float(given["error_prob"])
-    if given.get("bw"):
-        wish["rate_mbps"] = one.rate_bound(float(given["bw"]), other)
-    delay = given.get("delay"), given.get("latency")
+    if options.get("loss"):
+        wish["loss"] = float(options["loss"]) / 100
+    if options.get("error_prob") is not None:
+        wish["loss"] = float(options["error_prob"])
+    if options.get("bw"):
+        wish["rate_mbps"] = one.rate_bound(float(options["bw"]), other)
+    delay = options.get("delay"), options.get("latency")
     if any(delay):
         wish["delay"] = seconds_of(delay[0] or delay[1])
-    if given.get("rssi"):
-        wish["level_dbm"] = float(given["rssi"])
+    if options.get("rssi"):
+        wish["level_dbm"] = float(options["rssi"])
     if not wish:
         return
 
-    def send() -> None:  # the names are those that the radios have then
+    def send() -> None:  # late: a mesh radio may yet be renamed
         net.air.ask({"op": "override", "one": one.name, "other": other.name, **wish})
 
     if net.air.running:
@@ -128,7 +128,7 @@ def _override(net: Any, one: Radio, other: Radio, given: Options) -> None:
 
 
 def seconds_of(delay: Any) -> float:
-    """Return the seconds of Mininet's '10ms', '5us' or a number of milliseconds."""
+    """Return the seconds in Mininet's '10ms', '5us' or a number of milliseconds."""
     text = str(delay).strip()
     for unit, factor in (("us", 1e-6), ("ms", 1e-3), ("s", 1.0)):
         if text.endswith(unit):
@@ -140,31 +140,31 @@ def _join(
     net: Any, node: Any, other: Any, port1: int | None, port2: int | None, cls: Any,
     params: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """Make a radio a member of an ad hoc network, of a mesh, or of none (OCB)."""
+    """Make a radio a member of an ad hoc network, of a mesh, or of neither (OCB)."""
     call = f"addLink(cls={cls.__name__})"
-    given = net.session.check_options(call, params, CELL_LINK_OPTIONS)
-    for each in (node, other):
-        if not isinstance(each, RadioNode) and not (each is None and node is not None):
-            raise ScriptError(f"{call}: {each} has no radio")
-    radio = node.getNameToWintf(given.get("intf", port1))
-    kind, ssid = cls.kind, given.get("ssid")
+    checked = net.session.check_options(call, params, CELL_LINK_OPTIONS)
+    for end in (node, other):
+        if not isinstance(end, RadioNode) and not (end is None and node is not None):
+            raise ScriptError(f"{call}: {end} has no radio")
+    radio = node.getNameToWintf(checked.get("intf", port1))
+    kind, ssid = cls.kind, checked.get("ssid")
     if ssid and kind == "ocb":
         net.session.limit(f"{call}: ssid={ssid!r}", "802.11p has no networks with names")
-    radio.join(kind, "" if kind == "ocb" else str(ssid or cls.ssid), given)
+    radio.join(kind, "" if kind == "ocb" else str(ssid or cls.ssid), checked)
     if kind == "mesh" and not net.air.running:
         _rename(radio, f"{node.name}-mp{radio.id + (isinstance(node, AP))}")
     bounds = [name for name in OVERRIDES if params.get(name) is not None]
     if bounds and other is None:
-        net.session.limit(f"{call}: {', '.join(bounds)}", "it bounds a link: name its second node")
+        net.session.limit(f"{call}: {', '.join(bounds)}", "it limits a link: name its second node")
     elif bounds:
-        _override(net, radio, other.getNameToWintf(port2), given)
+        _override(net, radio, other.getNameToWintf(port2), checked)
     elif other is not None:
-        net.session.note(f"{call} is of {node} alone: {other} joins by one of its own")
+        net.session.note(f"{call} applies to {node} alone: {other} needs a link of its own to join")
     return radio
 
 
 def _rename(radio: Radio, name: str) -> None:
-    """Give a radio another name, as Mininet-WiFi does with those of a mesh."""
+    """Rename a radio, as Mininet-WiFi does with those of a mesh."""
     node = radio.node
     node.nameToIntf[name] = node.nameToIntf.pop(radio.name)
     node.params["wlan"][radio.id] = name
@@ -175,13 +175,13 @@ def _four_addresses(
     net: Any, point: Any, client: Any, port1: int | None, port2: int | None,
     params: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """Let an access point be a station of another: a bridge without wires (WDS)."""
+    """Make an access point a station of another one: a wireless bridge (WDS)."""
     call = "addLink(cls=_4address)"
     net.check_unbuilt(call)
     net.session.check_options(call, params, WDS_LINK_OPTIONS)
-    for each in (point, client):
-        if not isinstance(each, RadioNode):
-            raise ScriptError(f"{call}: {each} has no radio")
+    for end in (point, client):
+        if not isinstance(end, RadioNode):
+            raise ScriptError(f"{call}: {end} has no radio")
     radio = client.add_radio(f"{client.name}-wds{len(client.wintfs)}", net.next_mac())
     radio.virtual = True
     first, served = client.getNameToWintf(port2), point.getNameToWintf(port1)
@@ -193,7 +193,7 @@ def _four_addresses(
 
 
 def give_positions(net: Any) -> None:
-    """Give a position to nodes that have none: beside their access point, or beside each other."""
+    """Place nodes without a position beside their access point, or beside each other."""
     missing = [node for node in net.radio_nodes if not hasattr(node, "position")]
     for number, node in enumerate(missing):
         points = [r.access_point for r in node.wintfs.values() if r.access_point is not None]
@@ -205,7 +205,7 @@ def give_positions(net: Any) -> None:
         node.position_was_missing = True
     if missing and len(missing) < len(net.radio_nodes):
         names = ", ".join(node.name for node in missing[:4]) + ("..." if len(missing) > 4 else "")
-        net.session.note(f"{names}: no position, so placed {APART:g} m from others")
+        net.session.note(f"{names}: no position, so placed {APART:g} m apart")
 
 
 def borrow_passphrases(net: Any) -> None:
@@ -227,7 +227,7 @@ def borrow_passphrases(net: Any) -> None:
 
 
 def configure_devices(net: Any) -> None:
-    """Bring up the devices of all radios, set addresses; stations without a link stay without."""
+    """Bring up all radios' devices and set addresses; stations without a link stay unlinked."""
     for node in net.radio_nodes:
         with network_namespace(node.pid):
             rtnetlink.send([rtnetlink.link_up("lo")], f"bringing up lo of {node.name}")
@@ -252,16 +252,16 @@ def _configure_device(radio: Radio) -> None:
             addresses.append(ip_interface(text))
         except ValueError:
             raise ScriptError(
-                f"{radio.name}: {text} is no address: give one as 10.0.0.1/8 or fd00::1/64"
+                f"{radio.name}: {text} is not an address: give one as 10.0.0.1/8 or fd00::1/64"
             ) from None
     try:
         requests = [rtnetlink.link_up(radio.name)]
-        for each in addresses:
-            flags = IFA_F_NODAD if each.version == 6 else 0
-            ip, length = str(each.ip), each.network.prefixlen
+        for address in addresses:
+            flags = IFA_F_NODAD if address.version == 6 else 0
+            ip, length = str(address.ip), address.network.prefixlen
             requests.append(rtnetlink.address(radio.name, ip, length, flags))
         rtnetlink.send(requests, f"{radio.name}: {', '.join(own + radio.addresses)}")
-    except OSError as error:  # of a name that there is not, it has no errno
+    except OSError as error:  # without an errno if there is no such interface
         raise ScriptError(error.strerror or f"{radio.name}: {error}") from None
 
 

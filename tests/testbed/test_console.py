@@ -134,7 +134,7 @@ def test_moving_a_station_away_and_back(terminal: Terminal) -> None:
         ("time fail sta99", "no such station"),
         ("py 1 / 0", "division by zero"),
         ("py exit()", "leave the prompt with exit"),
-        ("py sta1.setPosition('here')", "is no position"),
+        ("py sta1.setPosition('here')", "is not a position"),
         ("distance sta1", "usage: distance"),
         ("distance sta1 sta99", "no such station"),
         ("iperf sta1 sta1", "usage: iperf"),

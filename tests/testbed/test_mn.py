@@ -237,7 +237,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "address": (
         "from mn_wifi.net import Mininet_wifi\nnet = Mininet_wifi()\n"
         "net.addStation('sta1', ip='10.0.0.300/8')\nnet.build()\n",
-        r"mn: bad.py:4: sta1-wlan0: 10.0.0.300/8 is no address: give one as 10.0.0.1/8 or",
+        r"mn: bad.py:4: sta1-wlan0: 10.0.0.300/8 is not an address: give one as 10.0.0.1/8 or",
     ),
     "leaves": ("import sys\nsys.exit('no luck')\n", r"mn: bad.py:2: no luck"),
 }

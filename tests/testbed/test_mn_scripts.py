@@ -61,16 +61,14 @@ def test_passphrases_bounds_and_a_gateway(tmp_path: Path) -> None:
     heard = "py [(node.name, level) for node, level in sta1.wintfs[0].apsInRange.items()]"
     assert said[heard].strip() == "[('ap1', -61.0)]"
     late = said["px net.addStation('sta5')"]
-    assert late.strip() == (
-        "addStation('sta5'): no radio is added while the network runs: do it before"
-    )
+    assert late.strip() == ("addStation('sta5'): radios must be added before the network is built")
     hearing = said["py sorted(node.name for node in ap1.wintfs[0].stationsInRange)"]
     assert hearing.strip() == "['sta1', 'sta2', 'sta3', 'sta4']"
     rate = re.findall(r"([\d.]+) Mbits/sec", said["py net.iperf([sta1, h1], seconds=0.5)"])[0]
     assert 2.2 < float(rate) < 6
-    slowest = "frames have 6 Mb/s, the slowest rate of 802.11g"
+    slowest = "frames are sent at 6 Mb/s, the slowest rate of 802.11g"
     assert f"ap1-wlan1: a link slower than 6 Mb/s: {slowest}" in errors
-    assert "addNAT: the script's network is its own and has no way out of it" in errors
+    assert "addNAT: the script's network is isolated and has no way out" in errors
     assert "sta2-wlan0: no passphrase, so that of the access point" in errors
 
 
@@ -131,7 +129,7 @@ def test_traces_are_replayed_beside_a_model(tmp_path: Path) -> None:
     steps = roams.diff().iloc[1:]
     speeds = np.hypot(steps["x"], steps["y"]) / steps["time"]
     assert 3 < speeds.max() < 1.2 * 8  # ticks are a tenth of the time between two samples
-    assert "setMobilityModel(alpha): the model RandomWayPoint has no such thing" in errors
+    assert "setMobilityModel(alpha): RandomWayPoint takes no such option" in errors
 
 
 def test_a_topology_with_a_controller_of_its_own(tmp_path: Path) -> None:
@@ -154,7 +152,7 @@ def test_a_topology_with_a_controller_of_its_own(tmp_path: Path) -> None:
     for limit in (
         "mode='ax': 802.11ax runs with the rates of 802.11n",
         "mode='be': 802.11be runs with the rates of 802.11n",
-        "addAccessPoint('ap1', cls=UserAP): it is a bridge of Open vSwitch",
+        "addAccessPoint('ap1', cls=UserAP): it is an Open vSwitch bridge",
         "addAccessPoint(wps_state='2'): PINs are compared",
         "aodv.load_module(sta1-wlan0): Mininet-WiFi's aodv is a kernel module of 2010",
         "useExternalProgram(port=8813): sumo runs without TraCI",

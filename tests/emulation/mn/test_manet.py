@@ -56,7 +56,9 @@ def test_a_node_without_an_address_of_its_own_is_refused(name: str, tmp_path: Pa
     net = _Net(tmp_path)
     net.start("sta1")
     net.start("sta7")
-    with pytest.raises(ScriptError, match=f"{name} would be .*: call it by a number from 1 to 254"):
+    with pytest.raises(
+        ScriptError, match=f"{name} would be .*: give its name a number from 1 to 254"
+    ):
         net.start(name)
 
 
@@ -128,5 +130,5 @@ def test_a_daemon_that_is_missing_is_a_limit_with_advice(
     (limit,) = net.session.limits
     assert limit.startswith(f"proto={protocol!r}: no routing daemon is started: ")
     assert advice in limit
-    with pytest.raises(ScriptError, match="proto='rip': there are babel, batmand"):
+    with pytest.raises(ScriptError, match="proto='rip': choose from babel, batmand"):
         start(net, radio, {"proto": "rip"})

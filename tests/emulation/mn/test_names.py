@@ -43,9 +43,9 @@ def test_a_missing_name_has_a_reason(session: Session) -> None:
     ("module", "name", "reason"),
     [
         ("node", "physicalAP", "needs a card of this machine"),
-        ("link", "managed", r"a radio's mode is of net\.addLink"),
-        ("plot", "Plot2D", "there is no window: --live has"),
-        ("mobility", "Mobility", r"motion is of net\.setMobilityModel"),
+        ("link", "managed", r"set a radio's mode by net\.addLink"),
+        ("plot", "Plot2D", "there is no window: use --live"),
+        ("mobility", "Mobility", r"set motion by net\.setMobilityModel"),
         ("wmediumdConnector", "w_server", "there is no wmediumd"),
     ],
 )

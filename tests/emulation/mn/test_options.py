@@ -189,11 +189,11 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
     with pytest.raises(ScriptError, match=meant):
         net.setPropagationModel(model="logDistnace")
     for choose in (make, net.setMobilityModel):
-        with pytest.raises(ScriptError, match="ac_method='best': there are ssf, llf"):
+        with pytest.raises(ScriptError, match="ac_method='best': choose ssf or llf"):
             choose(ac_method="best")
     with pytest.raises(ScriptError, match="physicalAP: needs a card of this machine"):
         net.addAccessPoint("ap9", cls=modules(session, [])["mn_wifi.node"].physicalAP)
-    with pytest.raises(ScriptError, match=r"addLink\(cls=managed\): a radio's mode is of"):
+    with pytest.raises(ScriptError, match=r"addLink\(cls=managed\): set a radio's mode by"):
         net.addLink(sta, point, cls=modules(session, [])["mn_wifi.link"].managed)
     for border in ("wide", float("inf")):
         with pytest.raises(
@@ -264,7 +264,8 @@ def test_links_below_the_slowest_rate_are_said_once(make: Make, session: Watched
     for bw in (2, 3):
         net.addLink(sta, point, bw=bw)
     assert session.limits == [
-        "ap1-wlan1: a link slower than 6 Mb/s: frames have 6 Mb/s, the slowest rate of 802.11g"
+        "ap1-wlan1: a link slower than 6 Mb/s: "
+        "frames are sent at 6 Mb/s, the slowest rate of 802.11g"
     ]
     wrong = net.addAccessPoint("ap2", encrypt="wpa2-psk")
     with pytest.raises(ScriptError, match=r"ap2-wlan1: security: must be one of 'open'"):
