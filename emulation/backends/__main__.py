@@ -1,11 +1,11 @@
-"""Executes the scenario of a run folder, and tells how it goes in lines of JSON.
+"""Executes the scenario of a run folder, and reports progress in lines of JSON.
 
     python -m emulation.backends NAME FOLDER
 
-FOLDER has been begun (`RunFolder.begin`).  Each line on the standard output is an object with one
-key: `stage`, `elapsed` (seconds) or `problem` as of an `Observer`, or `error`, the reason why the
-run failed.  Exit code 0, 1 after `error`, 130 when interrupted.  For whoever runs the backend
-in another machine: `emulation.vm.backend`.
+FOLDER has been begun (`RunFolder.begin`).  Each line on standard output is an object with one key:
+`stage`, `elapsed` (seconds) or `problem`, as in `Observer`, or `error`, the reason why the run
+failed.  Exit code 0, 1 after `error`, 130 when interrupted.  Used to run a backend in another
+machine (`emulation.vm.backend`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from emulation.scenario.scenario import Scenario
 
 
 class Lines:
-    """An observer that writes what it is told."""
+    """An observer that writes lines of JSON."""
 
     def stage(self, text: str) -> None:
-        """Write what is being done now."""
+        """Write the current stage."""
         tell("stage", text)
 
     def elapsed(self, seconds: float) -> None:
@@ -34,7 +34,7 @@ class Lines:
         tell("elapsed", seconds)
 
     def problem(self, text: str) -> None:
-        """Write what went wrong."""
+        """Write a problem."""
         tell("problem", text)
 
 

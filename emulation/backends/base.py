@@ -1,4 +1,4 @@
-"""What a backend is: it executes a scenario and writes a run folder, the same from each."""
+"""The backend interface: execute a scenario and write a run folder of the common form."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ class BackendError(RuntimeError):
 
 
 class Observer(Protocol):
-    """Who watches a run: the command line's progress display, or a test."""
+    """Watches a run: the command line's progress display, or a test."""
 
     def stage(self, text: str) -> None:
-        """Show what is being done now."""
+        """Show the current stage."""
 
     def elapsed(self, seconds: float) -> None:
         """Show how much of the scenario has run."""
 
     def problem(self, text: str) -> None:
-        """Show what went wrong while the run goes on."""
+        """Show a problem while the run goes on."""
 
 
 class FaultMaker(Protocol):
-    """What makes faults while a run goes on.  Both raise `BackendError` if that cannot be."""
+    """Makes faults while a run goes on.  Both methods raise `BackendError` if they cannot."""
 
     def begin(self, fault: Fault) -> None:
-        """Make a fault now; it ends at its end, if it has one."""
+        """Make a fault now; it ends at its end time, if it has one."""
 
     def end(self, fault: Fault) -> None:
-        """End a fault now that was made and has no end."""
+        """End a fault that has no end time."""
 
 
 class LiveRun(Protocol):
@@ -46,7 +46,7 @@ class LiveRun(Protocol):
 
     scenario: Scenario
     folder: RunFolder
-    """Where the prompt records what is done at it."""
+    """Where the prompt records its commands."""
     net: Any
     """The Mininet network: nodes by name, and all that run a node app in `members`."""
     medium_control: Path
@@ -69,7 +69,7 @@ class Backend(Protocol):
     summary: str
 
     def obstacles(self) -> list[str]:
-        """Return why this machine cannot run the backend and what to do, one line each."""
+        """Return what keeps this machine from running the backend and what to do, one line each."""
 
     def execute(
         self,
@@ -78,7 +78,7 @@ class Backend(Protocol):
         observer: Observer,
         interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
-        """Run the scenario into the folder; `interact` gets the run while it is under way.
+        """Run the scenario into the folder; `interact` receives the run while it is under way.
 
         Raises `BackendError`; an interrupted run (KeyboardInterrupt) leaves a readable folder.
         """

@@ -1,11 +1,11 @@
-"""Internal errors of node apps: counted by node, told while the run goes on, kept for run.json.
+"""Internal errors of node apps: counted by node, reported during the run, kept for run.json.
 
-A protocol that raises at some of what it receives looks like one that loses events.  So whoever
-runs node apps hands every error to `Defects`, which tells of the first one with its traceback, of
-the count whenever it has grown tenfold, and of all in one line at the end.
+A protocol that raises on some of its input looks like one that loses events.  So whoever runs node
+apps passes every error to `Defects`, which reports the first one with its traceback, the count
+whenever it has grown tenfold, and a one-line summary at the end.
 
-Node apps of their own (processes) write their errors into their logs; `DefectLogs` reads these as
-they grow: the count is then right for nodes that died as well, and costs the network nothing.
+Node apps that are processes write their errors into their logs; `DefectLogs` reads these as they
+grow: so the count is also right for nodes that died, and costs no network traffic.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Final
 from emulation.scenario.records import DefectRecord
 
 NAMED: Final = 5
-"""Nodes that the line at the end names."""
+"""Most nodes named in the summary."""
 LONGEST: Final = 8_000
-"""Characters of a traceback that are kept: its end says most."""
+"""Characters of a traceback that are kept: its end matters most."""
 AT_ONCE: Final = 1 << 20
-"""Bytes of one log that one look reads."""
+"""Most bytes read from one log at a time."""
 _ENTRY: Final = re.compile(rb"^\d{4}-\d\d-\d\d \S+ [A-Z]+ ", re.MULTILINE)
 """How an entry of a node app's log begins (`nodeapp.__main__`)."""
 _DEFECT: Final = re.compile(rb"^\S+ \S+ ERROR defect")
 
 
 class Defects:
-    """What node apps have raised; `tell` gets a text for the terminal."""
+    """Errors raised in node apps; `tell` receives text for the terminal."""
 
     def __init__(self, logs: Path, tell: Callable[[str], None]) -> None:
         self._logs = logs
@@ -52,7 +52,7 @@ class Defects:
                 self._next *= 10
 
     def record(self) -> DefectRecord | None:
-        """Return what run.json says of them, None if there are none."""
+        """Return their record for run.json, None if there are none."""
         if not self._count:
             return None
         node, traceback = self._first
@@ -61,7 +61,7 @@ class Defects:
         )
 
     def problems(self) -> list[str]:
-        """Return them as a problem of the run: one line, or none."""
+        """Return the summary as a problem of the run: one line, or none."""
         if not self._count:
             return []
         ranked = self._count.most_common()
@@ -79,7 +79,7 @@ class Defects:
 
 
 class DefectLogs:
-    """Hands the errors in the logs of node apps to `defects`, as the logs grow."""
+    """Passes errors in node apps' logs to `defects`, as the logs grow."""
 
     def __init__(self, logs: Path, defects: Defects) -> None:
         self._logs = logs
@@ -87,7 +87,7 @@ class DefectLogs:
         self._read: dict[str, int] = {}
 
     def look(self, nodes: list[str]) -> None:
-        """Read what the nodes' logs have gained since the last look."""
+        """Read the additions to the nodes' logs since the last call."""
         for node in nodes:
             path = self._logs / f"{node}.log"
             try:
@@ -100,7 +100,7 @@ class DefectLogs:
                     text = log.read(AT_ONCE)
                 starts = [match.start() for match in _ENTRY.finditer(text)]
                 if len(text) == AT_ONCE and len(starts) > 1:
-                    text = text[: starts.pop()]  # the last entry is not whole: it is next
+                    text = text[: starts.pop()]  # the last entry is incomplete: read it next time
                 self._read[node] = start + len(text)
                 self._count(node, text, starts)
 

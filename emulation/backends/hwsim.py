@@ -3,15 +3,14 @@
 As on `tap` (`emulation.backends.tap`), but every station has a radio of mac80211_hwsim, in ad hoc
 mode, or in a mesh of 802.11s if the scenario's radio says so.  Frames are 802.11 frames, with
 the rate control, the beacons and the acknowledgement reports of mac80211.  The medium process
-(`emulation.media.hwsim`) takes the part of wmediumd.  RTS and CTS are the medium's, as ACKs are:
-mac80211 leaves them to its devices, and a device of mac80211_hwsim sends none.
+(`emulation.media.hwsim`) plays the part of wmediumd.  It also makes RTS, CTS and ACKs: mac80211
+leaves them to its devices, and a device of mac80211_hwsim sends none.
 
 With access points, hostapd runs on their access radios and wpa_supplicant on every station
 (`emulation.network.hostapd`); their mesh radios are peers in an 802.11s mesh that forwards nothing.
-A station scans as often as the scenario says, but what makes it change its access point is
-wpa_supplicant's own rule: the scenario's hysteresis does not count.  A mesh radio learns from
-broadcasts, such as beacons of the node apps, which hosts are behind the others: before the first
-one of a host, unicasts to it find no way.
+A station scans as often as the scenario says, but changes its access point by wpa_supplicant's own
+rule: the scenario's hysteresis does not apply.  A mesh radio learns from broadcasts, like node app
+beacons, which hosts are behind the others: before a host's first one, unicasts to it fail.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from emulation.scenario.scenario import Scenario
 OF_THE_KERNEL: Final = frozenset(
     {"data_rate", "basic_rate", "retry_limit", "long_retry_limit", "queue_order"}
 )
-"""Settings of the radio that mac80211 decides; the others are the medium's."""
+"""Radio settings that mac80211 decides; the medium decides the others."""
 
 
 class HwsimRun(OwnMediumRun):
@@ -70,7 +69,7 @@ class HwsimRun(OwnMediumRun):
             helpers=self.helpers,
             await_helper=self._await_daemon,
         )
-        # From station to station is the business of the bridges.
+        # The bridges handle traffic from station to station.
         with _settings_of_the_scenario():
             self._wifi.start_access_points(isolate=True)
         self._watch_daemons()
@@ -91,7 +90,7 @@ class HwsimRun(OwnMediumRun):
         self.report_unassociated(left)
 
     def _watch_daemons(self) -> None:
-        """Let those that were started be asked whether they live."""
+        """Have the started daemons checked for signs of life."""
         for name, control in self._wifi.controls.items():
             self.signs.setdefault(name, Heartbeat(control, HOSTAP))
 
@@ -114,20 +113,20 @@ class HwsimBackend(Mac80211Backend):
         observer: Observer,
         interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
-        """Run the scenario into the folder, unless its radio is not one of the kernel's."""
+        """Run the scenario into the folder, unless the kernel cannot provide its radio."""
         changed = changed_settings(scenario.radio, scenario.mesh_radio)
         refused = [name for name in changed if name in OF_THE_KERNEL]
         if refused:
             raise BackendError(
-                f"the kernel of the hwsim backend decides {', '.join(refused)}: leave them (and "
-                "radio=ns2, which sets them) out, or run with --backend tap"
+                f"on hwsim the kernel decides {', '.join(refused)}: leave them out (and "
+                "radio=ns2, which sets them), or run with --backend tap"
             )
         super().execute(scenario, folder, observer, interact)
 
 
 @contextmanager
 def _settings_of_the_scenario() -> Iterator[None]:
-    """Turn what hostapd or wpa_supplicant cannot be told into a `BackendError`."""
+    """Turn settings that hostapd or wpa_supplicant do not support into a `BackendError`."""
     try:
         yield
     except SettingsError as error:

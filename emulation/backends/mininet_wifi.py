@@ -2,14 +2,14 @@
 
 As on `hwsim` (`emulation.backends.hwsim`), but Mininet-WiFi makes the stations and their radios,
 and its wmediumd is the medium (`emulation.mininet_wifi`).  Node apps, positions, captures and the
-driver are those of the other backends.  wmediumd does not say how late it delivers frames or which
-it dropped: the fidelity of such a run is unknown if nothing else fails.  It does not have the
-scenario's seed either: its losses differ from run to run.
+driver are those of the other backends.  wmediumd does not report how late it delivers frames or
+which it dropped: the fidelity of such a run is unknown unless another check fails.  Nor does it use
+the scenario's seed: its losses differ from run to run.
 
 Access points are Mininet-WiFi's, with the hostapd that it starts and a mesh link on the second
 radio, but they share one namespace, in which the bridges are the testbed's own
 (`emulation.backends.realtime.backbone`).  Stations have a wpa_supplicant, started by Mininet-WiFi,
-which changes the access point by its own rule: the scenario's hysteresis does not count.
+which changes the access point by its own rule: the scenario's hysteresis does not apply.
 
 Neither program is in a package registry:
 https://github.com/intrig-unicamp/mininet-wifi, https://github.com/ramonfontes/wmediumd (the branch
@@ -49,14 +49,14 @@ class MininetWifiRun(RealTimeRun):
     _positions: PositionThread | None = None
 
     def make_nodes(self) -> AccessPointNetwork:
-        """Let Mininet-WiFi make stations and hosts, if the scenario has an equal there."""
+        """Let Mininet-WiFi make stations and hosts, if it has an equivalent of the scenario."""
         try:
             settings = settings_of(self.scenario)
         except NoEqualError as error:
             raise BackendError(str(error)) from None
         if _served():
             raise BackendError(
-                f"a wmediumd runs already (it serves {SOCKET}): there can be one; end the other run"
+                f"a wmediumd is already running (it serves {SOCKET}): end the other run first"
             )
         for line in settings.departures:
             self.problem(line)
@@ -76,7 +76,7 @@ class MininetWifiRun(RealTimeRun):
 
     def start_radios(self) -> None:
         """Make the radios, start wmediumd, join the networks; then move the stations."""
-        # Mininet is an optional program: `obstacles` says if it is missing.
+        # Mininet is optional: `obstacles` reports if it is missing.
         from emulation.network.net import add_neighbours
 
         assert self._network is not None
@@ -125,10 +125,10 @@ class MininetWifiRun(RealTimeRun):
         self.report_unassociated([name for name, point in associations.items() if point is None])
 
     def check(self) -> None:
-        """Raise `BackendError` if wmediumd has gone."""
+        """Raise `BackendError` if wmediumd has ended."""
         if self._positions is not None and self._positions.error is not None:
             error, self._positions.error = self._positions.error, None
-            raise BackendError(f"wmediumd takes no positions any more ({error})")
+            raise BackendError(f"wmediumd no longer accepts positions ({error})")
 
     def air(self) -> str | None:
         """Return the module's monitor interface."""
@@ -140,7 +140,7 @@ class MininetWifiRun(RealTimeRun):
             self._positions.close()
 
     def stop_nodes(self) -> None:
-        """End the shells and let go of the radios."""
+        """End the shells and release the radios."""
         if self._network is not None:
             self._network.close()
 
@@ -159,11 +159,11 @@ class MininetWifiBackend(Mac80211Backend):
         observer: Observer,
         interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
-        """Run the scenario into the folder, unless radios are to fail, which wmediumd cannot."""
+        """Run the scenario into the folder, unless it has radio faults: wmediumd has none."""
         of_radio = next((fault for fault in scenario.faults if fault.is_of_radio), None)
         if of_radio is not None:
             raise BackendError(
-                f"wmediumd makes no faults of radios ({of_radio.text}): leave them out, or run "
+                f"wmediumd cannot make radio faults ({of_radio.text}): leave them out, or run "
                 "with --backend tap, hwsim or virtual"
             )
         super().execute(scenario, folder, observer, interact)
@@ -189,5 +189,5 @@ class MininetWifiBackend(Mac80211Backend):
 
 
 def _served() -> bool:
-    """Return whether a wmediumd runs."""
+    """Return whether a wmediumd is running."""
     return accepts_connections(SOCKET)

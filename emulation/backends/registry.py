@@ -1,7 +1,6 @@
 """The backends by name.  A new one is a file beside this and a line below.
 
-A module is loaded when the backends are asked for, not with this one: some import what takes a
-while to load.
+A module is loaded only when the backends are requested: some have slow imports.
 """
 
 from __future__ import annotations

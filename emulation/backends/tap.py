@@ -25,7 +25,7 @@ class TapRun(OwnMediumRun):
     modules = (medium,)
 
     def associate(self) -> None:
-        """Let the medium associate the stations: there is no 802.11 that would."""
+        """Have the medium associate the stations, as there is no 802.11 stack to do so."""
         request(self.medium_control, {"op": "associate"})
 
 

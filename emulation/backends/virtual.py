@@ -27,7 +27,7 @@ from nodeapp.parameters import ParameterError
 SLICE: Final = 0.5
 """Seconds of the scenario between looks at the signals and the progress display."""
 REPORTED: Final = 20
-"""Defects of a protocol that are written to a node's log, each with its traceback."""
+"""Most defects of a protocol that are written to a node's log with their tracebacks."""
 
 
 class VirtualBackend:
@@ -38,7 +38,7 @@ class VirtualBackend:
     stage = "running under the virtual clock"
 
     def obstacles(self) -> list[str]:
-        """Return why this machine cannot run the backend: nothing beyond Python is needed."""
+        """Return no obstacles: nothing beyond Python is needed."""
         return []
 
     def execute(
@@ -55,7 +55,7 @@ class VirtualBackend:
         """
         if interact is not None:
             raise BackendError(
-                "the virtual backend has no prompt, since its time does not wait: use run, or "
+                "the virtual backend has no prompt, since its clock does not wait: use run, or "
                 "another backend"
             )
         with Interrupts() as interrupts:
@@ -89,8 +89,8 @@ def simulate(
 ) -> None:
     """Run a scenario under the virtual clock and write run.json, which names `backend`.
 
-    `elapsed(seconds)` is called as the run goes on, and ends it with what it raises; what was
-    recorded until then is written.  Raises OSError if that fails.
+    `elapsed(seconds)` is called during the run; anything it raises ends the run, and the records
+    until then are written.  Raises OSError if that fails.
     """
     began = time.monotonic()
     defects = _Logged(folder, Defects(folder.logs, problem))
@@ -162,7 +162,7 @@ def run_virtual(scenario: Scenario, runs: str | Path = "runs") -> Path:
 
 
 class _Logged:
-    """Takes what protocols raise: logged at the node, and counted."""
+    """Receives errors of protocols: logs them at the node, and counts them."""
 
     def __init__(self, folder: RunFolder, defects: Defects) -> None:
         self._folder = folder

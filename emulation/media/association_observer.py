@@ -1,9 +1,9 @@
-"""Who is associated with which access point, as the frames on the air say.
+"""Which station is associated with which access point, from the frames on the air.
 
-Stations and access points of the kernel's 802.11 agree among themselves.  The answer of the access
-point that accepts a station (status 0) begins an association, and ends one with another; a
-disassociation or a deauthentication of either side ends it (IEEE 802.11-2016, 9.3.3 and 11.3).  A
-station that has lost its access point without a word counts as associated with it.
+The kernel's 802.11 stack manages associations itself.  An access point's response that accepts a
+station (status 0) begins an association, and ends one with another access point; a disassociation
+or deauthentication by either side ends it (IEEE 802.11-2016, 9.3.3 and 11.3).  A station that lost
+its access point without such a frame still counts as associated with it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AssociationObserver:
         return self._current[station]
 
     def see(self, frame: bytes) -> None:
-        """Take note of a frame that was received."""
+        """Update the associations from a received frame."""
         if type_of(frame) != MANAGEMENT:
             return
         subtype = subtype_of(frame)

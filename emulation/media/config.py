@@ -74,7 +74,7 @@ class TapConfig(_Config):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if bool(self.access_points) != (self.mesh_radio is not None):
-            raise ValueError("there are access points and a mesh_radio, or neither")
+            raise ValueError("access points and a mesh_radio go together: give both or neither")
         if self.wire is not None and len(self.wire.delays) != len(self.stations):
             raise ValueError("a switch needs a cable's delay for every host")
         return self
@@ -96,7 +96,7 @@ def load(path: Path) -> TapConfig:
 
 
 def load_as(model: type[C], path: Path) -> C:
-    """Read a configuration of a kind.  Raises `TapError`."""
+    """Read a configuration of type `model`.  Raises `TapError`."""
     try:
         return model.model_validate_json(path.read_bytes())
     except OSError as error:

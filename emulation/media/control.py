@@ -26,7 +26,7 @@ from typing import Any, Final, Self
 FRAGMENT: Final = 32_768
 """Bytes of JSON in one packet of a reply."""
 MAX_REQUEST: Final = 65_536
-"""Bytes of a request at most."""
+"""Largest request, bytes."""
 MORE: Final = b"+"
 LAST: Final = b"."
 
@@ -38,14 +38,14 @@ class ControlError(Exception):
 
 
 class _Connection:
-    """One client: its socket and the packets of replies that it has not taken yet."""
+    """One client: its socket, and packets of replies that it has yet to read."""
 
     def __init__(self, peer: socket.socket) -> None:
         self.socket = peer
         self.pending: deque[bytes] = deque()
 
     def flush(self) -> None:
-        """Send what the client takes.  Raises OSError if it has gone."""
+        """Send as much as the client accepts now.  Raises OSError if it is gone."""
         while self.pending:
             try:
                 self.socket.send(self.pending[0])
@@ -113,7 +113,7 @@ class ControlServer:
                     connection.flush()
                 if events & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR):
                     self._read(connection, handler)
-            except OSError:  # the client has gone: nobody else is affected
+            except OSError:  # the client is gone: nobody else is affected
                 self._drop(connection)
                 continue
             if connection.socket.fileno() >= 0:
@@ -133,7 +133,7 @@ class ControlServer:
             self._epoll.register(peer.fileno(), select.EPOLLIN)
 
     def _read(self, connection: _Connection, handler: Handler) -> None:
-        # One request at a time: the next one waits in the socket until this reply is taken.
+        # One request at a time: the next one waits in the socket until this reply is read.
         while not connection.pending:
             try:
                 packet = connection.socket.recv(MAX_REQUEST + 1)
@@ -225,7 +225,7 @@ def answers(control: Path) -> bool:
 
 
 def ask(control: Path, question: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer of the process at a control socket, empty if it cannot give one."""
+    """Return the answer of the process at a control socket, empty if there is none."""
     try:
         answer: dict[str, Any] = request(control, question)
     except ControlError:

@@ -3,9 +3,9 @@
 A TAP is a network interface whose frames a process reads and writes.  It is opened inside a
 namespace and belongs to it; it vanishes when the descriptor is closed, however the process ends.
 
-A monitor is a TUN device whose hardware type says that packets begin with a radiotap header: what
-is written into it shows in captures as frames of the air do.  The kernel would look for an IP
-version in packets without packet information, so these have it.
+A monitor is a TUN device whose hardware type says that packets begin with a radiotap header: those
+written into it appear in captures as frames on the air do.  They carry packet information, without
+which the kernel would look for an IP version in them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ IFF_UP: Final = 1
 ARPHRD_ETHER: Final = 1
 MONITOR_MTU: Final = 4096
 PACKET_INFORMATION: Final = struct.pack("!HH", 0, 0x0019)
-"""Flags, and a protocol as of the kernel's own monitors (ETH_P_80211_RAW)."""
+"""Flags, and the protocol of the kernel's own monitors (ETH_P_80211_RAW)."""
 IFNAMSIZ: Final = 16
 ETHERNET_HEADER: Final = 14
 VLAN_TAG: Final = 4
@@ -58,7 +58,7 @@ class Tap:
 
     Opens `interface` with Ethernet address `mac` in the network namespace of process `pid` and,
     unless `ipv6`, turns IPv6 off there: its autoconfiguration would fill the air before a run
-    begins.  The device is down until somebody brings it up.  Raises `DeviceError`.
+    begins.  The device starts out down.  Raises `DeviceError`.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Tap:
     ) -> None:
         self.interface = interface
         self.longest = mtu + ETHERNET_HEADER + VLAN_TAG
-        """Bytes of a frame."""
+        """Largest frame, bytes."""
         _check_name(interface)
         try:
             with network_namespace(pid):
@@ -106,9 +106,9 @@ class Tap:
         return numbers[0], numbers[1], numbers[8], numbers[9]
 
     def _numbers(self) -> list[int]:
-        """Return the device's columns of /proc/net/dev after its name; zeros if it has gone."""
+        """Return the device's columns of /proc/net/dev after its name; zeros if it is gone."""
         data = b""
-        # A read of such a file gives a page at most, whatever is asked for.
+        # A read of such a file returns one page at most.
         while part := os.pread(self._statistics, 65_536, len(data)):
             data += part
         for line in data.decode().splitlines():
@@ -124,7 +124,7 @@ class Tap:
 
 
 class Monitor:
-    """A device `interface` in the namespace of process `pid`, up, that shows what it is given.
+    """A device `interface`, up, in the namespace of process `pid`, that shows given frames.
 
     Raises `DeviceError`.
     """
@@ -152,7 +152,7 @@ class Monitor:
             raise DeviceError(_reason(error, pid, interface)) from None
 
     def show(self, record: bytes) -> None:
-        """Show a radiotap header with an 802.11 frame.  Raises OSError if it cannot."""
+        """Show a radiotap header with an 802.11 frame.  Raises OSError."""
         os.write(self.fd, PACKET_INFORMATION + record)
 
     def close(self) -> None:
@@ -182,5 +182,5 @@ def _reason(error: OSError, pid: int, interface: str) -> str:
     if error.errno in (errno.EPERM, errno.EACCES):
         return f"{device}: not permitted; run as root"
     if error.errno == errno.EBUSY:
-        return f"{device}: an interface of this name exists there already"
+        return f"{device}: an interface of this name already exists there"
     return f"{device}: {explained(error)}"

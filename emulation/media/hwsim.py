@@ -12,14 +12,13 @@ the medium's: mac80211 has no such frames.  Loop and requests are those of
 `emulation.media.scenario`.
 
 Everything that is due for the kernel at one moment goes in one datagram: a system call per receiver
-would cost more than the medium.  The kernel answers only what it refuses, for example a frame to a
-radio that is down.  What its socket could not hold is counted as `tap_drops` for all radios
-together, as nobody knows whose frames those were.
+would cost more than the medium.  The kernel answers only messages that it refuses, for example a
+frame to a radio that is down.  Frames that its socket could not hold are counted as `tap_drops` of
+all radios together, since their senders are unknown.
 
 With access points there are two channels, which do not disturb each other: one of stations and
 access radios, whose interfaces wait for wpa_supplicant and hostapd, and one of mesh radios, which
-join an 802.11s mesh.  Which station is associated with which access point is seen on the air
-(`emulation.media.association_observer`).
+join an 802.11s mesh.  Associations are read off the air (`emulation.media.association_observer`).
 
 Frames on another frequency than their channel's reach nobody and are not acknowledged.  CONFIG.json
 is a `TapConfig`.  Further requests:
@@ -69,7 +68,7 @@ BATCH: Final = 16
 
 
 class _Rates(NamedTuple):
-    """A series of rates: as the kernel gave it, try by try, and as receivers are told."""
+    """A series of rates: as the kernel gave it, try by try, and as reported to receivers."""
 
     steps: tuple[RateStep, ...]
     tries: tuple[Rate, ...]
@@ -77,7 +76,7 @@ class _Rates(NamedTuple):
 
 
 class _Radio(NamedTuple):
-    """A radio to make."""
+    """A radio to create."""
 
     pid: int
     interface: str
@@ -117,7 +116,7 @@ class HwsimMedium(ScenarioMedium[_Air]):
         super().__init__(config)
 
     def open(self) -> None:
-        """Make the radios; what they send waits in the socket for the loop."""
+        """Create the radios; frames that they send wait in the socket for the loop."""
         radios = self._radios = Radios()
         self._family = radios.family
         config, points = self.config, self.config.access_points
@@ -140,7 +139,7 @@ class HwsimMedium(ScenarioMedium[_Air]):
     def _open(
         self, radios: Radios, name: str, purpose: str, pending: Sequence[_Radio], spec: RadioSpec
     ) -> None:
-        """Make a channel and its radios."""
+        """Create a channel and its radios."""
         air = _Air(name, pending, spec)
         air.medium = Medium(spec, len(pending), self.rng(purpose), partial(self._sent, air))
         for new, mac in zip(pending, air.macs, strict=True):
@@ -245,7 +244,7 @@ class HwsimMedium(ScenarioMedium[_Air]):
                 self.write_drops += len(outbox)
 
     def access_point(self, station: int) -> int | None:
-        """Return what was seen on the air."""
+        """Return the station's access point, as seen on the air."""
         if self._observer is None:
             return super().access_point(station)
         point = self._observer.of(station)
@@ -258,9 +257,9 @@ class HwsimMedium(ScenarioMedium[_Air]):
         return {}
 
     def own_statistics(self) -> dict[str, Any]:
-        """Return `refused` and `malformed` besides.
+        """Return `refused` and `malformed` as well.
 
-        They count messages that the kernel did not want, and messages from it that made no sense.
+        They count messages that the kernel refused, and malformed messages from it.
         """
         return super().own_statistics() | {
             "handovers": 0 if self._observer is None else self._observer.handovers,

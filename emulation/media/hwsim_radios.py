@@ -1,4 +1,4 @@
-"""Radios of mac80211_hwsim: made, moved into namespaces, put to work (Linux).
+"""Radios of mac80211_hwsim: created, moved into namespaces, joined to networks (Linux).
 
 `Radios` holds two generic netlink sockets in a network namespace of its own.  mac80211_hwsim lets
 one process register as the medium of the radios made in its namespace, so runs do not interfere
@@ -42,7 +42,7 @@ BUFFER: Final = 8 << 20
 """Bytes of frames that a socket holds for the medium; the default of 200 kB is too little."""
 DATAGRAM: Final = 1 << 16
 OWNER_PORTS: Final = 1 << 30
-"""Addresses of sockets from here to twice this are neither process ids nor the kernel's choice."""
+"""Socket addresses from here to twice this are neither process ids nor chosen by the kernel."""
 SIOCGIFINDEX: Final = 0x8933
 SIOCSIFFLAGS: Final = 0x8914
 IFF_UP: Final = 1
@@ -134,15 +134,15 @@ def has_family(name: str) -> bool:
 
 
 class Radios:
-    """Makes radios and has their frames come to `frames`.  Raises `DeviceError`."""
+    """Creates radios whose frames arrive at the socket `frames`.  Raises `DeviceError`."""
 
     def __init__(self) -> None:
         self._opened: list[GenericSocket] = []
         try:
             with new_network_namespace():
                 # mac80211_hwsim removes the radios of a socket when any netlink socket with the
-                # same address is closed, whatever its namespace.  The address that the kernel
-                # gives a process's first socket in each namespace, its process id, will not do.
+                # same address is closed, whatever its namespace.  So the kernel's default for a
+                # process's first socket in each namespace, its process id, will not do.
                 self._owner = self._open(OWNER_PORTS + secrets.randbelow(OWNER_PORTS))
                 self.frames = self._open()
             self.frames.enlarge()
@@ -172,7 +172,7 @@ class Radios:
         radio: RadioSpec,
         mode: nl80211_wire.Mode | None = None,
     ) -> None:
-        """Make a radio with an interface in the namespace of process `pid`.
+        """Create a radio with an interface in the namespace of process `pid`.
 
         It is up and joined, unless managed: then it waits for hostapd or wpa_supplicant.  The
         default mode is that of `radio`.
@@ -237,7 +237,7 @@ def bring_up(interface: str) -> int:
 
 def _reason(error: OSError | KeyError) -> str:
     if isinstance(error, KeyError):
-        return "it is not there"
+        return "it does not exist"
     if error.errno in (errno.EPERM, errno.EACCES):
         return "not permitted; run as root"
     if error.errno in (errno.ENOENT, errno.ESRCH):

@@ -4,14 +4,13 @@ Sans-I/O.  A process that registers on the family (REGISTER) is the medium of th
 network namespace: instead of delivering a frame, mac80211_hwsim hands it over (FRAME, with the
 rates that mac80211 wants tried and how often).  The medium answers with a FRAME to each radio that
 hears it, with rate and signal, and with one TX_INFO_FRAME to the sender: how often it was sent at
-which rate, and whether it was acknowledged.  NEW_RADIO makes a radio that goes with the
-socket.
+which rate, and whether it was acknowledged.  NEW_RADIO makes a radio that vanishes with the socket.
 
 This family knows a radio by its second address.  If the radio was made with a permanent address
 (PERM_ADDR), as here, both are the same; otherwise the second has bit 0x40 of the first octet set.
 
 Every frame of every radio comes through here, so a message is parsed in one pass over its
-attributes, and what several receivers get is encoded once.
+attributes, and the part common to several receivers is encoded once.
 """
 
 from __future__ import annotations
@@ -87,8 +86,8 @@ class RateStep(NamedTuple):
 class Sent(NamedTuple):
     """A frame that a radio sends.
 
-    `steps` is the pair of raw attributes TX_INFO and TX_INFO_FLAGS, for `steps_of`: they are the
-    key of a cache, for few different pairs occur.
+    `steps` is the pair of raw attributes TX_INFO and TX_INFO_FLAGS, for `steps_of`: few different
+    pairs occur, so they are the key of a cache.
     """
 
     transmitter: bytes
@@ -102,7 +101,7 @@ class Sent(NamedTuple):
 def decode_frame(datagram: bytes, message: NetlinkMessage) -> Sent:
     """Return the frame in a message of the family.  Raises `NetlinkError`."""
     if command_of(datagram, message) != FRAME:
-        raise NetlinkError(f"command {datagram[message.start]} is no frame")
+        raise NetlinkError(f"command {datagram[message.start]} is not a frame")
     spans = attributes(datagram, message.start + 4, message.end)
     try:
         start, end = spans[_TRANSMITTER]

@@ -1,4 +1,4 @@
-"""What the medium needs of an 802.11 header (IEEE 802.11-2016, 9.2 and 9.3), and rates by index.
+"""The parts of 802.11 headers that the medium needs (IEEE 802.11-2016, 9.2, 9.3), rates by index.
 
 A frame begins with frame control (2 bytes: version, type, subtype; flags), duration (2) and the
 receiver address (6); all but a few control frames have the transmitter address next.
@@ -21,7 +21,7 @@ RATES: Final = (*DSSS_RATES, *OFDM_RATES)
 MCS: Final = 0x08
 """Flag of a rate: the index is an HT MCS."""
 MAX_TRIES: Final = 64
-"""Tries of one frame at most, over all its rates: mac80211 wants some 30."""
+"""Most tries of one frame, over all its rates: mac80211 wants some 30."""
 
 
 def type_of(frame: bytes) -> int:
@@ -57,7 +57,7 @@ def tries_of(steps: tuple[RateStep, ...], frequency_mhz: float) -> tuple[Rate, .
 
 
 def received_index(rate: Rate, frequency_mhz: float) -> int:
-    """Return the index of a rate as told to a receiver, which cannot be told of an MCS.
+    """Return the index of a rate as reported to a receiver, which has no way to report an MCS.
 
     An HT rate becomes the fastest OFDM rate that is not above it.
     """

@@ -1,11 +1,11 @@
 """Monitors of a wireless network: devices that show what a radio hears and sends.
 
-Shown are data frames and those of path selection: what the radio sends, try by try, and what it
-decodes, for others too, with the level at which it hears the sender.  Acknowledgements, RTS and CTS
-are left out, and there are no beacons on the air.
+They show data and path selection frames: those the radio sends, try by try, and those it decodes,
+for others too, with the level at which it hears the sender.  Acknowledgements, RTS and CTS are left
+out, and there are no beacons on the air.
 
-With a folder for captures, each monitor has one there from its first frame to its last: it is
-written here, because a recorder that heard of the monitor later would miss the first ones.
+With a folder for captures, each monitor gets one there.  It is written here, because a recorder
+that learnt of the monitor later would miss its first frames.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from emulation.wifi.packets import Packet
 from emulation.wifi.radios import WlanChannel, WlanRadio
 
 AD_HOC_BSSID: Final = bytes.fromhex("02ff00000001")
-"""Of ad hoc cells; outside the context of a BSS it is the wildcard."""
+"""BSSID of ad hoc cells; outside the context of a BSS it is the wildcard."""
 WILDCARD: Final = b"\xff" * 6
 
 
@@ -39,7 +39,7 @@ class MonitorCapture:
 
     def __init__(self, folder: Path, name: str) -> None:
         path, number = folder / f"{name}.pcap", 1
-        while path.exists():  # of a monitor of this name that has been removed
+        while path.exists():  # from a removed monitor of this name
             number += 1
             path = folder / f"{name}-{number}.pcap"
         self._file = PacketFile(path, shared_sizes(1), 0)
@@ -51,7 +51,7 @@ class MonitorCapture:
             raise OSError(0, self._file.error, str(path))
 
     def write(self, record: bytes) -> bool:
-        """Write what the monitor shows now; return whether it is in the file."""
+        """Write a record that the monitor shows; return whether that succeeded."""
         lost = self._file.lost
         self._file.write(pcap_record(time.time_ns(), record))
         self._file.flush()
@@ -79,12 +79,12 @@ class _Listener:
 class Monitors:
     """The monitors of a network, each with the radio that it listens to.
 
-    `captures` is the folder of their captures, None if there are to be none.
+    `captures` is the folder for their captures, None for no captures.
     """
 
     def __init__(self, network: Network, captures: Path | None = None) -> None:
         self.drops = 0
-        """Frames that a monitor, or its capture, did not take."""
+        """Frames lost at a monitor or its capture."""
         self._network = network
         self._captures = captures
         self._of: dict[int, list[_Listener]] = {}
@@ -95,7 +95,7 @@ class Monitors:
         network.on_air, network.on_heard = self._sent, self._heard
 
     def add(self, radio: WlanRadio, name: str, pid: int) -> None:
-        """Make a monitor in the namespace of a process.  Raises `ControlError`."""
+        """Create a monitor in the namespace of a process.  Raises `ControlError`."""
         try:
             device = Monitor(pid, name)
         except DeviceError as error:
@@ -104,7 +104,7 @@ class Monitors:
         self._network.listen(radio.index)
 
     def _capture(self, radio: WlanRadio, name: str) -> MonitorCapture | None:
-        """Return the capture of a new monitor, named after its node too; None if there is none."""
+        """Return the capture of a new monitor, named after its node too; None if it has none."""
         if self._captures is None:
             return None
         whole = name if name.startswith(radio.node) else f"{radio.node}-{name}"
@@ -124,7 +124,7 @@ class Monitors:
         ]
 
     def remove(self, name: str, pids: set[int]) -> None:
-        """Remove a monitor of one of some processes.  Raises `ControlError`."""
+        """Remove the monitor `name` of one of the processes `pids`.  Raises `ControlError`."""
         for index, monitors in self._of.items():
             for monitor in monitors:
                 if monitor.device.interface == name and monitor.device.pid in pids:

@@ -3,8 +3,8 @@
 Sans-I/O.  A datagram of a netlink socket holds messages one after the other; a generic netlink
 message has a header (length, type, flags, sequence, port), a second one (command, version) and
 attributes, each preceded by its length and type and padded to four bytes.  The message type of a
-family is a number that the kernel chose when the family was registered; the controller, whose
-own number is fixed, looks it up by name.
+family is a number that the kernel chose when the family was registered; the controller, whose own
+number is fixed, looks it up by name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BODY: Final = _HEADER.size + _GENERIC.size
 
 
 class NetlinkError(ValueError):
-    """Bytes that are no netlink message, or not the one that was expected."""
+    """Bytes that are not a netlink message, or not the expected one."""
 
 
 class NetlinkMessage(NamedTuple):
@@ -49,11 +49,11 @@ class NetlinkMessage(NamedTuple):
 
 
 def messages(datagram: bytes) -> Iterator[NetlinkMessage]:
-    """Yield the messages of a datagram.  Raises `NetlinkError` at one that is cut or too short."""
+    """Yield the messages of a datagram.  Raises `NetlinkError` at a truncated one."""
     offset = 0
     while offset < len(datagram):
         if len(datagram) - offset < _HEADER.size:
-            raise NetlinkError(f"{len(datagram) - offset} bytes are no message")
+            raise NetlinkError(f"{len(datagram) - offset} bytes are not a message")
         length, kind, _, sequence, _ = _HEADER.unpack_from(datagram, offset)
         if not _HEADER.size <= length <= len(datagram) - offset:
             raise NetlinkError(f"a message of {length} bytes in {len(datagram) - offset}")
@@ -64,7 +64,7 @@ def messages(datagram: bytes) -> Iterator[NetlinkMessage]:
 def error_of(datagram: bytes, message: NetlinkMessage) -> int:
     """Return the number in an acknowledgement: 0, minus an errno, or what the command returns."""
     if message.type != NLMSG_ERROR or message.end - message.start < _S32.size:
-        raise NetlinkError(f"a message of type {message.type} is no acknowledgement")
+        raise NetlinkError(f"a message of type {message.type} is not an acknowledgement")
     number: int = _S32.unpack_from(datagram, message.start)[0]
     return number
 
@@ -113,7 +113,7 @@ def text(value: str) -> bytes:
 
 
 def request_message(kind: int, flags: int, body: bytes, sequence: int = 0) -> bytes:
-    """Return the message of a request; `body` is what comes after its header."""
+    """Return a request message; `body` follows its header."""
     head = _HEADER.pack(_HEADER.size + len(body), kind, flags | NLM_F_REQUEST, sequence, 0)
     return head + body
 
@@ -147,4 +147,4 @@ def family_of(datagram: bytes) -> int | None:
         span = values.get(CTRL_ATTR_FAMILY_ID)
         if message.type == GENL_ID_CTRL and span is not None and span[1] - span[0] == 2:
             return int(_U16.unpack_from(datagram, span[0])[0])
-    raise NetlinkError("no answer of the controller")
+    raise NetlinkError("not an answer of the controller")

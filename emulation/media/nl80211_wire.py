@@ -53,7 +53,7 @@ _PID: Final = 82
 _TX_RATES: Final = 90
 _MCAST_RATE: Final = 107
 _LEGACY: Final = 1
-"""Nested under a band in TX_RATES: rates that are no MCS."""
+"""Nested under a band in TX_RATES: rates other than MCS."""
 _FORWARDING: Final = 19
 _PEER_LINK_TIMEOUT: Final = 28
 """Nested under MESH_CONFIG."""
@@ -115,7 +115,7 @@ def _channel(interface: int, radio: RadioSpec, beacon_interval: int) -> bytes:
 def encode_join_adhoc(
     family: int, interface: int, radio: RadioSpec, ssid: str, bssid: bytes, beacon_interval: int
 ) -> bytes:
-    """Return the request to join the IBSS that every other with the same arguments joins.
+    """Return the request to join the IBSS of all radios with the same arguments.
 
     `beacon_interval` is in time units of 1,024 us.  Channel and BSSID are fixed, so that the radio
     neither scans nor merges; broadcasts use the basic rate of the radio's standard.
@@ -143,7 +143,7 @@ def encode_join_mesh(
 
 
 def encode_rates(family: int, interface: int, radio: RadioSpec) -> bytes:
-    """Return the request to use no rates but those of the radio's standard."""
+    """Return the request to use only the rates of the radio's standard."""
     phy = phy_for(radio.standard, radio.frequency_mhz)
     legacy = [rate.mbps for rate in phy.rates if rate.format != "HT"]
     band = 1 if radio.frequency_mhz > 4000 else 0

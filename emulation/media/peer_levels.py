@@ -9,17 +9,17 @@ import numpy as np
 from emulation.wifi.network import Network
 
 MANY: Final = 30
-"""Radios without access points above which each has its strongest neighbours alone."""
+"""Above this many radios without access points, only the strongest neighbours of each count."""
 STRONGEST: Final = 8
-"""How many these are."""
+"""Number of these neighbours."""
 PEER_MODES: Final = ("adhoc", "mesh", "ocb")
-"""Of radios that communicate without access points."""
+"""Modes of radios that communicate without access points."""
 
 
 def peer_levels(network: Network) -> list[list[str | float]]:
     """Return receiver, sender (interfaces) and mean level, dBm, of each pair in one network.
 
-    If there are more than `MANY` radios, of the `STRONGEST` senders of each receiver.
+    With more than `MANY` radios, only of the `STRONGEST` senders of each receiver.
     """
     channels = network.channels
     rows: list[list[str | float]] = []

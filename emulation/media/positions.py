@@ -1,4 +1,4 @@
-"""Where the radios of a real-time medium are: on their trajectories, unless somebody moved them.
+"""Positions of the radios of a real-time medium: on their trajectories, unless moved by hand.
 
 Sans-I/O.  Trajectories begin at the instant given to `start`; until then every radio is at the
 start of its own.  Updates fall on a fixed grid of ticks, which a late update does not shift.

@@ -14,7 +14,7 @@ PriorityName = Literal["nice", "round-robin", "none"]
 
 
 def exact_timers() -> None:
-    """Have sleeps end when they should; by default the kernel adds up to 50 us."""
+    """Have sleeps end on time; by default the kernel adds up to 50 us."""
     prctl(PR_SET_TIMERSLACK, 1)
 
 
@@ -26,7 +26,7 @@ def raise_priority(wanted: PriorityName) -> PriorityName:
     """
     if wanted == "round-robin":
         try:
-            # Reset on fork: child processes have the ordinary priority again.
+            # Reset on fork: child processes get the ordinary priority back.
             os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
             return "round-robin"
         except PermissionError:

@@ -1,8 +1,8 @@
-"""What a monitor shows: a radiotap header, and the 802.11 frame that a packet of the medium is.
+"""Records of a monitor: a radiotap header, and a packet of the medium as an 802.11 frame.
 
-Frames of a medium are Ethernet frames, and elements of path selection; here they get the header
-that they have on the air.  Sources: radiotap.org (fields); IEEE 802.11-2016, 9.2 and 9.3 (headers),
-9.4.2.113 to 115 (elements of path selection), 9.2.4.7.3 (mesh control).
+Packets of a medium are Ethernet frames and path selection elements; here they get the header that
+they would have on the air.  Sources: radiotap.org (fields); IEEE 802.11-2016, 9.2 and 9.3
+(headers), 9.4.2.113 to 115 (path selection elements), 9.2.4.7.3 (mesh control).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST_ETHERTYPE: Final = 0x0600
 _MESH_ACTION: Final = bytes((13, 1))
 """Category mesh, HWMP path selection."""
 _QOS_MESH: Final = 0x80
-"""Subtype QoS of data: frames of a mesh have QoS control, which says that mesh control follows."""
+"""Subtype QoS data: mesh frames have QoS control, which announces the mesh control field."""
 _MESH_CONTROL_PRESENT: Final = 0x0100
 DESTINATION_UNREACHABLE: Final = 63
 """Reason of a path error (802.11-2016, table 9-45)."""
@@ -36,18 +36,18 @@ LIFETIME_TU: Final = 5000
 
 
 class RadiotapLink(NamedTuple):
-    """Between whom a frame is on the air."""
+    """The two ends of a frame on the air."""
 
     transmitter: bytes
     receiver: bytes
-    """Address of the next hop; a group address for all."""
+    """Address of the next hop; a group address for all neighbours."""
     bssid: bytes
     to_access_point: bool = False
     from_access_point: bool = False
 
 
 class OnAir(NamedTuple):
-    """How a frame is on the air; `signal_dbm` is None for one that the radio sent itself."""
+    """Time and radio facts of a frame; `signal_dbm` is None if the radio sent it itself."""
 
     time: float
     rate: Rate

@@ -1,11 +1,11 @@
-"""What the media of scenarios share: positions, faults and requests.
+"""The common base of scenarios' media: positions, faults and requests.
 
-`emulation.media.tap` and `emulation.media.hwsim` are two of them: they differ in where frames
-come from and go to.
+`emulation.media.tap` and `emulation.media.hwsim` build on it: they differ in where frames come
+from and go to.
 
-Positions follow the trace from the instant given by the request `start`; until then they are those
-of its beginning.  Requests (see `emulation.media.control`); `name` is that of a station or an
-access point:
+Positions follow the trace from the instant given by the request `start`; until then they are its
+first ones.  Requests (see `emulation.media.control`); `name` is that of a station or an access
+point:
 
     start {epoch}               CLOCK_MONOTONIC seconds of time 0 of the trace
     move {name, x, y}           move a station, whatever its trace says, until
@@ -91,10 +91,10 @@ class ScenarioMedium(MediumService, Generic[C]):
 
     @property
     def labels(self) -> list[str]:
-        """What statistics call the radios: their stations, or interfaces if there are several."""
+        """Names of the radios in statistics: their stations, or interfaces if there are several."""
         return self.names if len(self.channels) == 1 else self.interfaces
 
-    # What a kind of medium adds.
+    # For a subclass to add.
 
     @abc.abstractmethod
     def hand_over(self, channel: C, delivery: Delivery) -> None:
@@ -113,7 +113,7 @@ class ScenarioMedium(MediumService, Generic[C]):
         raise ControlError("there are no access points")
 
     def started(self, epoch: float) -> None:
-        """Take note that the trajectories begin at `epoch`."""
+        """Note that the trajectories begin at `epoch`."""
 
     def rng(self, purpose: str) -> random.Random:
         """Return a generator for one purpose."""
@@ -189,9 +189,9 @@ class ScenarioMedium(MediumService, Generic[C]):
         try:
             fault = Fault.model_validate(request.get("fault"))
         except ValidationError as error:
-            raise ControlError(f"no fault: {first_problem(error)}") from None
+            raise ControlError(f"not a fault: {first_problem(error)}") from None
         if not fault.is_of_radio:
-            raise ControlError(f"a fault of kind {fault.kind} is not of radios")
+            raise ControlError(f"a fault of kind {fault.kind} does not concern radios")
         if self.config.wire is not None:
             raise ControlError("hosts on a switch have no radios that could fail")
         for name in fault.nodes:

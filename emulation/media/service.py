@@ -1,6 +1,6 @@
 """The service that owns a medium in real time: its clock, its devices and its control socket.
 
-Kinds of it are the medium of a scenario between TAP devices (`emulation.media.tap`) or radios of
+There are three: the medium of a scenario between TAP devices (`emulation.media.tap`) or radios of
 mac80211_hwsim (`emulation.media.hwsim`), and that of a script (`emulation.media.wireless`).
 
 One process runs one loop: a frame from a stack is transmitted on a `Medium` at the instant it was
@@ -8,10 +8,10 @@ read, and a frame that the medium delivers is handed to its receivers' stacks at
 medium says.  The clock is CLOCK_MONOTONIC.  How far reality lags behind those instants is the
 measure of fidelity, and is kept in a histogram.  Between events the loop sleeps in select() on the
 epoll descriptor, as select() takes its timeout in microseconds and epoll in milliseconds; the
-kernel's timer slack is set to its minimum.  To wake up takes a while all the same, so the loop does
-so that much earlier than something is due, and asks the devices until then.
+kernel's timer slack is set to its minimum.  Waking up still takes a while, so the loop wakes that
+much before something is due, and polls the devices until then.
 
-What a request changes happens when it comes, not before frames that are on the air already.
+A request takes effect when it arrives, and does not change frames already on the air.
 Requests to every medium (`emulation.media.control`):
 
     ping                        {"stations": N}; the socket exists once all devices do
@@ -43,23 +43,23 @@ from emulation.media.lateness import Lateness
 from emulation.media.priority import PriorityName, exact_timers, raise_priority
 
 WAKE_UP: Final = 30e-6
-"""Seconds from which the loop stays awake before something is due.
+"""Seconds before something is due from which the loop stays awake.
 
-Without them the medium added 119 us to a frame in the median, with them 65, for 6 % of a
-processor; 50 us gained 1 us more, for 15 % (docs/benchmarks.md).
+The medium's median delay of a frame fell from 119 us to 65 with it, for 6 % of a processor;
+50 us gained 1 us more, for 15 % (docs/benchmarks.md).
 """
 _DOWN: Final = (errno.EIO, errno.EBADFD)
-"""What a device says that somebody has taken down, or deleted."""
+"""Errors of a device that was taken down or deleted."""
 IDLE_WAIT: Final = 1.0
-"""Seconds of sleep if nothing is due."""
+"""Seconds to sleep if nothing is due."""
 
 
 class ProcessConfig(Protocol):
-    """What the configuration of every medium process has."""
+    """The common part of all medium processes' configurations."""
 
     @property
     def priority(self) -> PriorityName:
-        """Wanted priority."""
+        """Requested priority."""
 
     @property
     def parent(self) -> int | None:
@@ -78,7 +78,7 @@ class MediumService(abc.ABC):
         self.down_drops = 0
         self._stopping = False
         self.priority: PriorityName = "none"
-        """The priority that was permitted, for the statistics."""
+        """The permitted priority, for the statistics."""
         self._cpu_from = (time.monotonic(), time.process_time())
         self.epoll = select.epoll()
         try:
@@ -89,7 +89,7 @@ class MediumService(abc.ABC):
             raise
         self.epoll.register(self._control.fileno(), select.EPOLLIN)
 
-    # What a kind of medium adds.
+    # For a subclass to add.
 
     @abc.abstractmethod
     def open(self) -> None:
@@ -113,7 +113,7 @@ class MediumService(abc.ABC):
 
     @abc.abstractmethod
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        """Answer a request beside those to every medium.  Raises `ControlError` to refuse it."""
+        """Answer a request that not every medium has.  Raises `ControlError` to refuse it."""
 
     @property
     @abc.abstractmethod
@@ -122,11 +122,11 @@ class MediumService(abc.ABC):
 
     @abc.abstractmethod
     def own_statistics(self) -> dict[str, Any]:
-        """Return what this kind of medium has counted.
+        """Return the counts of this kind of medium.
 
-        `names` gives the order of the lists in `counters`; `lost` counts by reason frames that
-        could not be sent on; `tap_drops`, by name, those that were sent faster than the medium
-        read them; `handovers` changes from one access point to another.
+        `names` gives the order of the lists in `counters`; `lost` counts frames that could not be
+        sent on, by reason; `tap_drops` those sent faster than the medium read them, by name;
+        `handovers` changes from one access point to another.
         """
 
     # Life.
@@ -172,7 +172,7 @@ class MediumService(abc.ABC):
                     wakeup.recv(4096)
                 else:
                     self.receive(fd, events)
-                    # What has fallen due in the meantime does not wait for the other devices.
+                    # Events that fell due in the meantime do not wait for the other devices.
                     self.catch_up(clock())
 
     def _answer(self, request: dict[str, Any]) -> Mapping[str, Any]:
@@ -199,12 +199,11 @@ class MediumService(abc.ABC):
                 self.write_drops += 1
 
     def statistics(self) -> dict[str, Any]:
-        """Return what has happened so far: `own_statistics`, and how the loop does.
+        """Return the figures so far: `own_statistics`, and those of the loop.
 
         `lateness` is that of deliveries, in us; `write_drops` counts frames that a device did not
-        take, `down_drops` those for devices that are down or deleted; `cpu_share` is of one CPU
-        since the previous request, `cpu_seconds` since the start; `priority` is the one that was
-        permitted.
+        accept, `down_drops` those for devices that are down or deleted; `cpu_share` is of one CPU
+        since the previous request, `cpu_seconds` since the start; `priority` is the permitted one.
         """
         wall, cpu = time.monotonic(), time.process_time()
         since_wall, since_cpu = self._cpu_from
@@ -254,7 +253,7 @@ def serve(
             signal.signal(number, lambda *_: medium.stop())
         exact_timers()
         medium.priority = raise_priority(config.priority)
-        # What start-up built lives as long as the process: collections need not visit it again.
+        # Objects built so far live as long as the process: collections need not visit them again.
         gc.collect()
         gc.freeze()
         medium.run(reader)

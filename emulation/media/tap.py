@@ -108,7 +108,7 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
         return self.labels[number]
 
     def hand_over(self, channel: RadioChannel, delivery: Delivery) -> None:
-        """Write a frame to the devices of those that accept it."""
+        """Write a frame to the devices of the receivers that accept it."""
         frame: bytes = delivery.frame
         first = 0 if channel is self.channels[0] else len(self.names)
         for receiver in channel.accepted(delivery.source, frame[:6], delivery.receivers):
@@ -117,7 +117,7 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
     # Associations.
 
     def own_due(self, now: float) -> float:
-        """Scan if it is time; return when the next scan is."""
+        """Scan if it is time; return when the next scan is due."""
         if now >= self._scan_due:
             self._scan_due += self.config.association.scan_interval
             self._scan(now)
@@ -129,7 +129,7 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
             self._scan_due = epoch
 
     def _scan(self, now: float) -> None:
-        """Let all stations choose an access point; tell the network behind those they chose."""
+        """Let all stations choose an access point; announce changes to the networks behind."""
         assert self._cells is not None
         for change in self._cells.scan(now):
             if change.new is not None:
@@ -157,7 +157,7 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
         return {}
 
     def own_statistics(self) -> dict[str, Any]:
-        """Return `tap_drops` and `handovers` besides."""
+        """Return `tap_drops` and `handovers` as well."""
         return super().own_statistics() | {
             "tap_drops": dict(zip(self.labels, self.drops(), strict=True)),
             "handovers": self._handovers,

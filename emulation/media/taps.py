@@ -1,7 +1,7 @@
 """A medium between TAP devices: a frame that is read from one is sent by its radio.
 
-The devices lie in the namespaces that their radios belong to.  One that somebody deletes is gone,
-and the medium goes on without it.
+The devices lie in the namespaces that their radios belong to.  The medium goes on without a device
+that somebody deletes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class TapService(MediumService):
         self.taps: list[Tap] = []
         self.fds: list[int] = []
         self._number: dict[int, int] = {}
-        """Of a device, by its descriptor."""
+        """Number of a device, by its descriptor."""
         super().__init__(control)
 
     @abc.abstractmethod
     def devices(self) -> Iterable[Tap]:
-        """Yield the devices, which are made when they are asked for."""
+        """Yield the devices, creating each in turn."""
 
     @abc.abstractmethod
     def send(self, now: float, number: int, frame: bytes) -> None:
@@ -38,7 +38,7 @@ class TapService(MediumService):
 
     @abc.abstractmethod
     def gone(self, now: float, number: int) -> str:
-        """Go on without a device; return what its radio is called."""
+        """Go on without a device; return the name of its radio."""
 
     def open(self) -> None:
         """Make the devices."""
@@ -65,11 +65,11 @@ class TapService(MediumService):
             if events & select.EPOLLERR:
                 self.epoll.unregister(fd)
                 name = self.gone(time.monotonic(), number)
-                problem = f"{name}: its radio device has gone: {error.strerror}"
+                problem = f"{name}: its radio device is gone: {error.strerror}"
                 print(problem, file=sys.stderr, flush=True)
             return
         self.send(time.monotonic(), number, frame)
 
     def drops(self) -> list[int]:
-        """Return by device how many frames were sent faster than the medium read them."""
+        """Return, for each device, how many frames were sent faster than the medium read them."""
         return [tap.tx_dropped() for tap in self.taps]

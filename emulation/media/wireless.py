@@ -4,9 +4,9 @@
 
 Theory of operation.  The process opens every radio's TAP device inside the namespace of its node:
 a frame read from a device is sent by the radio, and a frame that arrives at a radio is written to
-its device.  What lies in between is `emulation.wifi.network`.  Behind an access point's device is
-whatever its node puts there, usually a bridge, which learns from a layer 2 update where a station
-that has just associated is.
+its device.  In between lies `emulation.wifi.network`.  Behind an access point's device is whatever
+its node puts there, usually a bridge, which learns from a layer 2 update where a station that has
+just associated is.
 
 CONFIG.json is a `WirelessConfig`.  Requests are those of `emulation.media.wireless_requests` and
 
@@ -58,7 +58,7 @@ class WirelessMedium(TapService):
         self._requests = Requests(self._network, config.nodes)
         self._monitors = Monitors(self._network, config.captures)
         self._announced = 0
-        """Changes of associations that the bridges have heard of."""
+        """Number of association changes announced to the bridges."""
         self._requests.tell_positions(time.monotonic())
         super().__init__(config.control)
 
@@ -90,7 +90,7 @@ class WirelessMedium(TapService):
         return radio.interface
 
     def pass_time(self, now: float) -> float:
-        """Let time pass; return when the network has something to do next."""
+        """Let time pass; return when the network next has something to do."""
         self.catch_up(now)
         return self._network.next_event()
 
@@ -139,7 +139,7 @@ class WirelessMedium(TapService):
         return self._requests.radio({"interface": interface}).index
 
     def _nodes_meant(self, request: Mapping[str, Any]) -> set[str]:
-        """Return the nodes in whose namespaces a request is meant."""
+        """Return the nodes whose namespaces a request means."""
         if request.get("netns") is not None:
             return self._requests.nodes_in(request["netns"])
         if request.get("node") is not None:
@@ -154,11 +154,11 @@ class WirelessMedium(TapService):
         named = "netns" in request or "node" in request
         nodes = sorted(self._nodes_meant(request)) if named else [radio.node]
         if not nodes:
-            raise ControlError("monitor: no node is there")
+            raise ControlError("monitor: there is no such node")
         self._monitors.add(radio, name, self._pids[nodes[0]])
 
     def own_statistics(self) -> dict[str, Any]:
-        """Return what has happened so far, by interface."""
+        """Return the figures so far, by interface."""
         counters: dict[str, list[float]] = {}
         for channel in self._network.channels:
             for name, values in channel.medium.counters.as_dict().items():

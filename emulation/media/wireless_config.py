@@ -14,7 +14,7 @@ from emulation.radio.spec import RadioSpec, UnitDisk
 from emulation.wifi.settings import AssociationRule, WlanSettings
 
 THRESHOLD_DBM: float = -91.0
-"""Level down to which Mininet-WiFi lets radios receive (its `noise_th`)."""
+"""Lowest level at which Mininet-WiFi's radios receive (its `noise_th`)."""
 
 
 class _Config(BaseModel):
@@ -32,14 +32,14 @@ class NodeConfig(_Config):
 class WirelessConfig(_Config):
     """The whole configuration.
 
-    `radio` has what all radios share; its standard, frequency, power, gain and range are those of
-    each.
+    `radio` has what all radios share; standard, frequency, power, gain and range are set for each
+    radio.
     """
 
     radio: RadioSpec = RadioSpec()
     fading_db: float = Field(default=0.0, ge=0, le=20, description="standard deviation")
     threshold_dbm: float | None = Field(
-        default=THRESHOLD_DBM, description="sensitivity; null: as the noise figure has it"
+        default=THRESHOLD_DBM, description="sensitivity; null: from the noise figure"
     )
     seed: int
     nodes: tuple[NodeConfig, ...] = Field(min_length=1)
@@ -66,7 +66,7 @@ class WirelessConfig(_Config):
         ):
             twice = [value for value, count in Counter(values).items() if count > 1]
             if twice:
-                raise ValueError(f"{what} {twice[0]} is there twice")
+                raise ValueError(f"{what} {twice[0]} appears twice")
         for radio in self.radios:
             if radio.node not in names:
                 raise ValueError(f"{radio.interface}: there is no node {radio.node}")

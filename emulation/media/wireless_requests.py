@@ -1,4 +1,4 @@
-"""The requests that a wireless network answers: what they change, and what they tell.
+"""The requests that a wireless network answers: what they change and what they return.
 
 Names are those of interfaces or, if a request says so, of nodes; times are seconds of
 CLOCK_MONOTONIC.
@@ -17,21 +17,21 @@ CLOCK_MONOTONIC.
     enrol {interface [, pin] [, bssid]}     join by WPS: with a PIN, or by the button
     disconnect {interface}      leave it, and stay without until `connect`
     override {one, other [, level_dbm] [, loss] [, rate_mbps] [, delay] [, one_way]}
-                                fix what is given of a link between radios or nodes; nothing of
-                                them: the link is free again
+                                override these properties of a link between radios or nodes; none:
+                                end the override
     policy {policy [, hysteresis_db] [, scan_interval]}
                                 how stations choose
     associations [{name}]       {"associations": {station: access point or null}}, interfaces
     events {after}              {"events": [{number, time, interface, old, new}], "next"}:
-                                changes of associations from that number on
+                                association changes from that number on
     radios [{interface} | {node} | {netns}]
                                 {"radios": [...]}: settings and state; `netns`: inode of a namespace
     scan {interface}            {"bss": [...]}: access points that it hears, strongest first
     neighbours {interface}      {"neighbours": [...]}: radios that it communicates with; `tx`, `rx`:
-                                frames and bytes that have arrived
+    frames and bytes delivered
     levels                      {"levels": [[receiver, sender, dBm]]} of radios without access
                                 points that hear each other; interfaces, mean levels;
-                                of many, each one's strongest (peer_levels)
+                                if many, the strongest of each (peer_levels)
     traffic                     {"traffic": [{source, receiver, frames, bytes}]}: of each hop
     mpaths {interface}          {"paths": [...], "proxies": [...]} of a mesh radio
     links [{name}]              {"links": [...]} as of `emulation.media.scenario`, interfaces
@@ -70,9 +70,9 @@ COUNTERS: Final = {
     "noise_losses": "noise_losses",
     "airtime": "airtime",
 }
-"""Counters of a radio, each with its name in `emulation.radio.counters`."""
+"""Counters of a radio, with their names in `emulation.radio.counters`."""
 _POSITION: Final = (2, 3)
-"""Numbers that a position may have."""
+"""How many coordinates a position may have."""
 
 
 class Requests:
@@ -95,7 +95,7 @@ class Requests:
         }  # fmt: skip
 
     def tell_positions(self, now: float) -> None:
-        """Tell the network where the nodes are."""
+        """Pass the nodes' positions to the network."""
         self.network.set_positions(now, self._positions)
 
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
@@ -108,7 +108,7 @@ class Requests:
         except MembershipError as error:
             raise ControlError(str(error)) from None
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # A defect, or a request of the wrong shape: the network outlives it.
+            # A defect, or a malformed request: the network must survive it.
             traceback.print_exc()
             raise ControlError(f"{request['op']}: cannot be answered: {error!r}") from None
 
@@ -144,7 +144,7 @@ class Requests:
             axes = "xyz" if "z" in request else "xy"
             moved = {request.get("name"): [number_of(request, axis) for axis in axes]}
         if not isinstance(moved, dict):
-            raise ControlError("move: positions must be an object: node: [x, y]")
+            raise ControlError("move: positions must be an object {node: [x, y]}")
         wanted = [(self._node(name), _position(at)) for name, at in moved.items()]
         for index, at in wanted:
             self._positions[index] = at
@@ -201,10 +201,10 @@ class Requests:
         changes = {key: value for key, value in request.items() if key not in ("op", "interface")}
         up = changes.pop("up", radio.up)
         if not isinstance(up, bool):
-            raise ControlError("set: up is true or false")
+            raise ControlError("set: up must be true or false")
         for fixed in ("node", "mac"):
             if fixed in changes:
-                raise ControlError(f"set: the {fixed} of a radio does not change")
+                raise ControlError(f"set: the {fixed} of a radio cannot change")
         settings = radio.settings().model_dump() | changes
         if changes.get("channel") is not None:
             settings["frequency_mhz"] = changes.get("frequency_mhz")
@@ -237,7 +237,7 @@ class Requests:
         if request.get("to") is not None:
             points = [radio for radio in self.radios_of(request, "to") if radio.mode == "master"]
             if not points:
-                raise ControlError(f"connect: {request['to']} is no access point")
+                raise ControlError(f"connect: {request['to']} is not an access point")
             only = points[0]
         self.network.members.connect(
             now,
@@ -262,7 +262,7 @@ class Requests:
     def _disconnect(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         radio = self.radio(request)
         if not radio.is_station:
-            raise ControlError(f"{radio.interface} is no station: its mode is {radio.mode}")
+            raise ControlError(f"{radio.interface} is not a station: its mode is {radio.mode}")
         self.network.members.disconnect(now, radio)
         return {}
 
@@ -276,7 +276,7 @@ class Requests:
         self.network.members.changed(now, at_once=True)
         return {}
 
-    # What is so.
+    # State.
 
     def _interface(self, index: int | None) -> str | None:
         return None if index is None else self.network.radios[index].interface
@@ -323,7 +323,7 @@ class Requests:
         return {"radios": [self._facts(radio, now, counters) for radio in chosen]}
 
     def _counters(self) -> dict[str, list[float]]:
-        """Return what the media of all channels have counted of each radio, by `COUNTERS`."""
+        """Return the counters of each radio, summed over all channels, by `COUNTERS`."""
         totals: dict[str, list[float]] = {name: [0] * len(self.network.radios) for name in COUNTERS}
         for channel in self.network.channels:
             for name, ours in COUNTERS.items():
@@ -335,7 +335,7 @@ class Requests:
         """Return the nodes in a network namespace, by its inode."""
         names = set()
         for node in self._nodes:
-            with suppress(OSError):  # its process has gone
+            with suppress(OSError):  # its process is gone
                 if Path(f"/proc/{node.pid}/ns/net").stat().st_ino == netns:
                     names.add(node.name)
         return names
@@ -421,7 +421,7 @@ class Requests:
         radio = self.radio(request)
         mesh = self.network.mesh(radio.index)
         if mesh is None:
-            raise ControlError(f"{radio.interface} is in no mesh: its mode is {radio.mode}")
+            raise ControlError(f"{radio.interface} is not in a mesh: its mode is {radio.mode}")
         return {
             "paths": [
                 {

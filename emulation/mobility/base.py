@@ -1,7 +1,7 @@
-"""What a mobility model is: it turns a seeded generator into one trajectory of waypoints a node.
+"""The mobility model interface: a seeded generator becomes one trajectory of waypoints a node.
 
-`Mobility` is what a topology asks of whatever moves its nodes.  A `MobilityModel` can besides be
-chosen by its name (`emulation.mobility.registry`), by topologies and by scripts for Mininet-WiFi.
+`Mobility` is a topology's view of whatever moves its nodes.  A `MobilityModel` can also be chosen
+by name (`emulation.mobility.registry`), by topologies and by scripts for Mininet-WiFi.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from nodeapp.parameters import Parameter, parameters_of
 Area = tuple[float, float, float, float]
 """(x0, y0, x1, y1), metres."""
 Generators = Callable[[str, int], random.Random]
-"""Returns what draws for a `node` or a `group` of a number, or for all `traffic` (number 0)."""
+"""Returns the generator of a numbered `node` or `group`, or of all `traffic` (number 0)."""
 SLOWEST: Final = 1e-3
-"""Metres a second: a node that is to move is not slower."""
+"""Least speed of a moving node, metres a second."""
 
 
 def shared(rng: random.Random) -> Generators:
-    """Return generators that are all one."""
+    """Return one generator for all purposes."""
     return lambda kind, number: rng
 
 
 class Mobility(Protocol):
-    """Moves all nodes together: where one goes may depend on the others.
+    """Moves all nodes together: their motions may depend on each other.
 
     Nobody leaves its `area`.
     """
@@ -46,7 +46,7 @@ class Mobility(Protocol):
         ...
 
     def positions(self, count: int, rng: random.Random) -> list[Position2D]:
-        """Return where `count` nodes begin if nobody sets their positions."""
+        """Return the initial positions of `count` nodes for which none are set."""
         ...
 
     def trajectories(
@@ -54,13 +54,13 @@ class Mobility(Protocol):
     ) -> list[tuple[Waypoint, ...]]:
         """Return the waypoints of the nodes that begin at `positions`.
 
-        They reach from time 0 to `duration` seconds or more.
+        They cover time 0 to at least `duration` seconds.
         """
         ...
 
 
 class MobilityModel(abc.ABC):
-    """A `Mobility` that is chosen by its name; each parameter is a declared one."""
+    """A `Mobility` that can be chosen by name; all of its parameters are declared."""
 
     name: ClassVar[str]
     """Its name in Mininet-WiFi."""
@@ -68,7 +68,7 @@ class MobilityModel(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def parameters(cls) -> list[Parameter]:
-        """Return what it takes beside the area and the speeds."""
+        """Return its parameters beside the area and the speeds."""
 
     @classmethod
     @abc.abstractmethod
@@ -81,9 +81,9 @@ class MobilityModel(abc.ABC):
 
 @dataclass(frozen=True)
 class FieldModel(MobilityModel):
-    """A model of nodes that may be anywhere in a rectangle, at speeds in metres a second.
+    """A model of nodes anywhere in a rectangle, at speeds in metres a second.
 
-    Its parameters are its annotated fields.  Raises ValueError for speeds that are none.
+    Its parameters are its annotated fields.  Raises ValueError for invalid speeds.
     """
 
     road_map: ClassVar[None] = None
@@ -98,7 +98,7 @@ class FieldModel(MobilityModel):
 
     @classmethod
     def parameters(cls) -> list[Parameter]:
-        """Return what it takes beside the area and the speeds."""
+        """Return its parameters beside the area and the speeds."""
         return parameters_of(cls)
 
     @classmethod
@@ -128,12 +128,12 @@ class FieldModel(MobilityModel):
 
 
 class LonerModel(FieldModel):
-    """A model by which each node goes its own way, whatever the others do."""
+    """A model in which each node moves independently of the others."""
 
     def trajectories(
         self, positions: Sequence[Position2D], duration: float, generators: Generators
     ) -> list[tuple[Waypoint, ...]]:
-        """Return the waypoints of nodes that begin at `positions`; at speed 0 they stay there."""
+        """Return the waypoints of nodes that begin at `positions` and stay there at speed 0."""
         if self.max_speed <= 0:
             return [(Waypoint(0.0, *start),) for start in positions]
         return [

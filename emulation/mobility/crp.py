@@ -1,4 +1,4 @@
-"""A group that goes over points, there and back: Mininet-WiFi's CRP.
+"""A group that moves over points and back: Mininet-WiFi's CRP.
 
 Members walk about the centre at random, as in the reference point group model
 (docs/papers.md#reference-point-group).
@@ -20,16 +20,16 @@ from emulation.mobility.trajectory import Position2D, Trace, Waypoint
 from nodeapp.parameters import Param
 
 RADIUS: Final = 10.0
-"""Metres about the centre in which its members walk."""
+"""Distance from the centre within which members walk, metres."""
 BESIDE: Final = RandomWalk((-RADIUS, -RADIUS, RADIUS, RADIUS), 0.1, 1.0)
-"""The walk of a member, seen from the centre."""
+"""The walk of a member relative to the centre."""
 
 
 @dataclass(frozen=True)
 class Crp(FieldModel):
-    """A group in a rectangle, whose centre has the maximum speed.
+    """A group in a rectangle, whose centre moves at the maximum speed.
 
-    Raises ValueError if there are no two points to go to, or one is outside of the area.
+    Raises ValueError for fewer than two points, or one outside the area.
     """
 
     name: ClassVar[str] = "CRP"
@@ -83,7 +83,7 @@ class Crp(FieldModel):
         return tracks
 
     def _centre(self, duration: float) -> Iterator[Waypoint]:
-        """Yield the centre's waypoints; a tour takes a second at least."""
+        """Yield the centre's waypoints; a tour takes at least a second."""
         length = sum(itertools.starmap(math.dist, itertools.pairwise(self.points)))
         speed, time = min(self.max_speed, length), 0.0
         yield Waypoint(time, *self.points[0])

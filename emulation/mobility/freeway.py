@@ -7,11 +7,11 @@ depends on its last one and on the vehicle ahead (`emulation.mobility.traffic` h
 Left open by the framework and chosen here:
 - The map.  Roads cross the whole area, the 1st, 3rd, ... from west to east, the 2nd, 4th, ... from
   south to north, evenly spread.  They cross by bridges: vehicles pass each other, radio waves meet.
-- The end of a road.  The framework takes a vehicle that leaves the area out and puts it in again
-  elsewhere, which breaks all its radio links in no time.  Here it crosses the median at its speed
-  and comes back on the same lane of the other direction, a few metres away.  Density and the order
-  of the vehicles stay, and no link breaks but by driving.  With `one_way` all vehicles of a road
-  drive in one direction, and there is nothing for it: who leaves jumps back to the lane's start.
+- The end of a road.  The framework removes a vehicle that leaves the area and inserts it
+  elsewhere, which breaks all its radio links at once.  Here it crosses the median at its speed
+  and comes back on the same lane of the other direction, a few metres away.  Density and order
+  of the vehicles stay, and links break only by driving.  With `one_way` all vehicles of a road
+  drive in one direction, so one that leaves has to jump back to the lane's start.
 - Traffic keeps to the right.
 """
 
@@ -33,7 +33,7 @@ OneWay = Annotated[bool, Param("all vehicles of a road in one direction")]
 class FreewayMobility(LaneMobility):
     """Freeways in a rectangle (x0, y0, x1, y1), metres, with `lanes` in each direction.
 
-    With `one_way` there is one direction.  Raises ValueError if the roads do not fit beside
+    With `one_way` there is only one direction.  Raises ValueError if the roads do not fit beside
     each other.
     """
 
@@ -79,7 +79,7 @@ def _over(start: Position2D, end: Position2D, aside: float, number: int) -> Lane
 
 
 def _loop(start: Position2D, end: Position2D, aside: float, first: int) -> list[Lane]:
-    """Return a lane `aside` metres to the right of a road's middle, the way over, back, and over.
+    """Return the lanes `aside` metres to the right of a road's middle: there, across, back, across.
 
     `first` is the number that the first of the four lanes gets.
     """

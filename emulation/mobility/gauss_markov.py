@@ -1,11 +1,11 @@
-"""Gauss-Markov mobility: speed and direction remember what they were a second ago.
+"""Gauss-Markov mobility: speed and direction depend on those a second ago.
 
 Liang and Haas (docs/papers.md#gauss-markov).  With memory a, a mean m and the deviation s,
 
     v(t+1) = a v(t) + (1 - a) m + sqrt(1 - a^2) s w,   w standard normal,
 
-for speeds, which are kept within their bounds, and for directions, s being radians there.  The
-mean direction is a node's first one, and towards the middle of the area after a border.
+for speeds, which are kept within their bounds, and for directions, with s in radians.  The mean
+direction is a node's first one, and points to the middle of the area after a border.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from nodeapp.parameters import Param
 class GaussMarkov(LonerModel):
     """Gauss-Markov motion in a rectangle.
 
-    Raises ValueError if the mean is no speed within the bounds.
+    Raises ValueError if the mean speed is outside the bounds.
     """
 
     name: ClassVar[str] = "GaussMarkov"
 
     memory: Annotated[
         float,
-        Param("share of speed and direction that is kept from a second to the next", low=0, high=1),
+        Param("share of speed and direction kept from one second to the next", low=0, high=1),
     ] = 0.99
     velocity_mean: Annotated[
         float, Param("m/s, mean of speeds; 0: in the middle of their bounds", low=0, high=1000)
@@ -46,7 +46,7 @@ class GaussMarkov(LonerModel):
         if mean and not self.min_speed <= max(mean, SLOWEST) <= self.max_speed:
             raise ValueError(
                 f"velocity_mean={mean:g}: speeds are from min_v={self.min_speed:g} to "
-                f"max_v={self.max_speed:g} m/s: give a mean among them, or other bounds"
+                f"max_v={self.max_speed:g} m/s: give a mean in this range, or other bounds"
             )
 
     def trajectory(

@@ -1,12 +1,12 @@
-"""Motion in groups: members that are drawn to the centre of their group.
+"""Motion in groups: members are drawn to the centre of their group.
 
-Theory of operation.  The centre of a group goes straight for a while at one speed, then elsewhere,
-and turns back at borders.  A member takes the centre's step, a random one of its own (1 m/s), and
-one towards the centre that is `aggregation` metres a second long.  The aggregation has stages that
-come round; in a stage of 0 the centre stands still and members walk at random.  Nodes belong to the
-groups by turns.
+Theory of operation.  The centre of a group moves straight for a while at one speed, then in another
+direction, and turns back at borders.  A member takes the centre's step, a random one of its own
+(1 m/s), and one towards the centre of `aggregation` metres a second.  The stages of aggregation
+repeat; in a stage of 0 the centre stands still and members walk at random.  Nodes are assigned to
+groups in turn.
 
-Departures from Mininet-WiFi: a step is a second; centres turn back at the borders.
+Departures from Mininet-WiFi: a step is one second; centres turn back at the borders.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from emulation.mobility.trajectory import Position2D, Waypoint
 from nodeapp.parameters import Param
 
 OWN_STEP: Final = 1.0
-"""Metres a second of a member's random walk."""
+"""Speed of a member's random walk, metres a second."""
 Stage = tuple[float, float]
-"""Seconds, and the aggregation for so long."""
+"""Duration, seconds, and the aggregation during it."""
 
 
 @dataclass(frozen=True)
 class GroupModel(FieldModel):
-    """Groups in a rectangle; the bounds of speeds are those of their centres."""
+    """Groups in a rectangle; the speed bounds apply to their centres."""
 
     n_groups: Annotated[int, Param("groups, to which nodes belong by turns", low=1, high=5000)] = 1
 
@@ -66,7 +66,7 @@ class GroupModel(FieldModel):
         return stages[-1][1]
 
     def _centre(self, steps: int, rng: random.Random) -> list[Position2D]:
-        """Return where a group's centre is, second by second."""
+        """Return the positions of a group's centre, second by second."""
         x0, y0, x1, y1 = self.area
         x, y = self.position(rng)
         left = dx = dy = 0.0

@@ -1,7 +1,7 @@
-"""Truncated Levy walk: flights and pauses whose lengths are power laws between bounds.
+"""Truncated Levy walk: flights and pauses whose lengths follow power laws between bounds.
 
 Rhee et al. (docs/papers.md#levy-walk), with the exponents and bounds of Mininet-WiFi.  Speeds
-follow from flights, sqrt(metres) / 10 m/s, whatever bounds the speeds of other models.
+depend only on flights, sqrt(metres) / 10 m/s: the speed bounds of other models do not apply.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PAUSE: Final = (-1.8, 1.0, 100.0)
 
 
 class LevyWalk(LonerModel):
-    """Flights and pauses in a rectangle; no flight is longer than the shorter side of that.
+    """Flights and pauses in a rectangle; no flight is longer than its shorter side.
 
-    Raises ValueError if even the shortest flight does not fit in from everywhere.
+    Raises ValueError if even the shortest flight does not fit everywhere.
     """
 
     name: ClassVar[str] = "TruncatedLevyWalk"
@@ -34,7 +34,7 @@ class LevyWalk(LonerModel):
         if min(x1 - x0, y1 - y0) < needed:
             raise ValueError(
                 f"the area, {x1 - x0:g} m by {y1 - y0:g} m, is too small for flights of "
-                f"{FLIGHT[1]:g} m: give it {needed:g} m each way at least (min_x, max_x, min_y, "
+                f"{FLIGHT[1]:g} m: give it at least {needed:g} m each way (min_x, max_x, min_y, "
                 "max_y)"
             )
 

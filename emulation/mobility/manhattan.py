@@ -10,10 +10,10 @@ Left open by the framework and chosen here:
   area, or of what `margin` leaves of it, with all their lanes inside.
 - Lanes.  A vehicle that turns keeps its lane: from the inner lane to the inner one, from the outer
   lane to the outer one.  Otherwise it never changes lanes, as on the framework's freeways.
-- The edge.  A vehicle does not leave the map: if a way on is missing, the probabilities of the
-  others keep their ratio (at a corner one way is left).
+- The edge.  A vehicle does not leave the map: if a direction is missing, the probabilities of the
+  others keep their ratio (at a corner one is left).
 - Traffic keeps to the right.  A turn happens where the two lanes cross, at the vehicle's speed.
-  Vehicles on crossing streets do not heed each other.
+  Vehicles on crossing streets ignore each other.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ RIGHT: Final = 0.25
 class ManhattanMobility(LaneMobility):
     """Streets around `blocks` by `blocks` blocks in a rectangle (x0, y0, x1, y1), metres.
 
-    Streets have `lanes` in each direction.  There are none within `margin` metres of the
-    rectangle's edges.  Raises ValueError if the streets do not fit beside each other.
+    Streets have `lanes` in each direction, and keep `margin` metres from the rectangle's edges.
+    Raises ValueError if the streets do not fit beside each other.
     """
 
     name: ClassVar[str] = "Manhattan"
@@ -93,13 +93,13 @@ class _Way(NamedTuple):
 
 
 class _Grid:
-    """Builds a lane each way of a grid; `xs` are the vertical streets, `ys` the horizontal ones.
+    """Builds one lane each way of a grid; `xs` are the vertical streets, `ys` the horizontal ones.
 
     The lanes are `aside` metres from the middle of their street.  Vehicles that turn stay on them.
     """
 
     def __init__(self, xs: Sequence[float], ys: Sequence[float], aside: float) -> None:
-        self._along = (xs, ys)  # where the cross streets of a horizontal street are, of a vertical
+        self._along = (xs, ys)  # cross streets of a horizontal street, and of a vertical one
         self._aside = aside
         self._first = 0
 
@@ -121,7 +121,7 @@ class _Grid:
         return self._along[1 - way.axis][way.street] + way.side() * self._aside
 
     def _start(self, way: _Way) -> float:
-        """Return where a lane begins along its own axis: at the lane that crosses it first."""
+        """Return where a lane begins along its own axis: at the first lane that crosses it."""
         along = self._along[way.axis]
         return along[0 if way.sign > 0 else -1] - way.sign * self._aside
 

@@ -1,18 +1,17 @@
-"""ns-2 movement files: the lines that ns-2's `setdest` writes and many generators imitate.
+"""ns-2 movement files: the format of ns-2's `setdest`, which many generators imitate.
 
-    $node_(0) set X_ 150.0                          where a node is at the start, also Y_ and Z_
-    $ns_ at 10.0 "$node_(0) setdest 300.0 40.0 5.0" from then on it goes there at 5 m/s and stops
+    $node_(0) set X_ 150.0                          initial position, also Y_ and Z_
+    $ns_ at 10.0 "$node_(0) setdest 300.0 40.0 5.0" from then on it moves there at 5 m/s and stops
     $ns_ at 50.0 "$node_(0) set X_ 20.0"            it jumps (not from setdest; ns-3 reads it too)
 
 As in ns-2 (`MobileNode::set_destination`) a new destination replaces one that has not been
 reached, from wherever the node then is, and speed 0 stops it.  Z_ is ignored, and so are comments,
-empty lines, the "god" object that setdest makes and the distances it tells that object.  `$ns` is
-as good as `$ns_`.
-Anything else is refused: a line that is overlooked is a node that goes astray.
+empty lines, and setdest's "god" object with its distances.  `$ns` is accepted for `$ns_`.
+Anything else is refused: a skipped line would send a node astray.
 
 Nodes are numbered from 0 in the file; the station with id 1 is node 0.  Numbers are written with
-all their digits, so a trajectory comes back with the same waypoints; only the time at which a node
-reaches the last one follows from a speed and is exact to rounding.
+all their digits, so a trajectory is read back with the same waypoints; only the time at which a
+node reaches the last one is computed from a speed and exact up to rounding.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Position2D, Trace, Waypoint
 
 SAME_TIME: Final = 1e-6
-"""Seconds between arrival and the next command within which they are one moment."""
+"""Seconds within which arrival and the next command are simultaneous."""
 LARGEST: Final = 1e12
-"""Metres and seconds beyond which a number is a mistake; with less, sums do not overflow."""
+"""Metres and seconds above which a number is a mistake; below, sums do not overflow."""
 
 _NODE = r"\$node_\(\s*(?P<node>\d{1,7})\s*\)"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -47,7 +46,7 @@ _IGNORED: Final = re.compile(rf'#.*|set\s+god_\s.*|\$god_\s.*|{_AT}"\s*\$god_\s.
 
 
 class _Command(NamedTuple):
-    """What a node is told at a time: a destination, or a coordinate (`axis` 0 or 1)."""
+    """A command to a node at a time: a destination, or a coordinate (`axis` 0 or 1)."""
 
     time: float
     destination: Position2D = (0.0, 0.0)
@@ -141,7 +140,7 @@ def _add(node: _Node, axis: str | None, values: dict[str, float]) -> None:
 
 
 def _track(start: Position2D, commands: Sequence[_Command]) -> tuple[Waypoint, ...]:
-    """Return the waypoints of a node that is told `commands`, in order of time: one at each."""
+    """Return the waypoints of a node that follows `commands`, in order of time: one for each."""
     points = [Waypoint(0.0, *start)]
     arrival = Waypoint(0.0, *start)
     jumped = -1.0
@@ -150,7 +149,7 @@ def _track(start: Position2D, commands: Sequence[_Command]) -> tuple[Waypoint, .
         time, x, y = points[-1]
         if command.axis is not None:
             position = (command.value, y) if command.axis == 0 else (x, command.value)
-            if jumped == time:  # the other coordinate of the same jump
+            if jumped == time:  # the jump's other coordinate
                 points.pop()
             points.append(Waypoint(time, *position))
             jumped, arrival = time, points[-1]
@@ -165,7 +164,7 @@ def _track(start: Position2D, commands: Sequence[_Command]) -> tuple[Waypoint, .
 
 
 def _go_on(points: list[Waypoint], arrival: Waypoint, time: float) -> None:
-    """Add where a node is at `time` that is on its way to `arrival` or has arrived there."""
+    """Add the position at `time` of a node that is moving to `arrival` or has arrived."""
     left, x, y = points[-1]
     if time <= left:
         return
@@ -182,7 +181,7 @@ def _go_on(points: list[Waypoint], arrival: Waypoint, time: float) -> None:
 def lines(tracks: Sequence[Sequence[Waypoint]], comment: str = "") -> Iterator[str]:
     """Return the lines of a movement file, without line ends; node 0 has the first track.
 
-    ns-2 itself wants coordinates that are not below 0.
+    ns-2 itself requires coordinates of at least 0.
     """
     yield "#"
     for text in (comment or "movement").splitlines():
@@ -200,7 +199,7 @@ def lines(tracks: Sequence[Sequence[Waypoint]], comment: str = "") -> Iterator[s
 
 
 def _from_zero(track: Sequence[Waypoint]) -> list[Waypoint]:
-    """Return a trajectory with plain numbers and without what lies before time 0."""
+    """Return a trajectory in plain numbers, without the part before time 0."""
     points = [Waypoint(*map(float, point)) for point in track]
     if points[0].time >= 0:
         return points
@@ -224,6 +223,6 @@ def _moves(number: int, points: Sequence[Waypoint]) -> Iterator[tuple[float, str
         else:
             yield here.time, f'{at} set X_ {there.x!r}"'
             yield here.time, f'{at} set Y_ {there.y!r}"'
-    if stood:  # else nothing says how long the node has stood
+    if stood:  # or the file would not say how long the node stood
         time, x, y = points[-1]
         yield time, f'$ns_ at {time!r} "{node} setdest {x!r} {y!r} 0.0"'

@@ -13,7 +13,7 @@ from emulation.mobility.base import SLOWEST, LonerModel
 from emulation.mobility.trajectory import Position2D, Waypoint
 
 _NO_WAY: Final = 1e-6
-"""Metres: a border that is nearer lies in this direction."""
+"""Metres within which a border counts as reached."""
 
 
 class RandomDirection(LonerModel):
@@ -41,7 +41,7 @@ class RandomDirection(LonerModel):
 
 
 def _until(coordinate: float, direction: float, low: float, high: float) -> float:
-    """Return how far it is to a border along a direction."""
+    """Return the distance to a border along a direction."""
     if abs(direction) < 1e-12:
         return math.inf
     return max(0.0, ((high if direction > 0 else low) - coordinate) / direction)

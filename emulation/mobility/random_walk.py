@@ -1,4 +1,4 @@
-"""Random walk: every second another direction and speed, and back off the borders.
+"""Random walk: every second another direction and speed, reflected at the borders.
 
 Camp, Boleng and Davies (docs/papers.md#random-walk), with a constant time a step.
 """
@@ -34,7 +34,7 @@ class RandomWalk(LonerModel):
 
 
 def _reflected(coordinate: float, low: float, high: float) -> float:
-    """Return a coordinate inside the borders, off which it has bounced."""
+    """Return a coordinate reflected at the borders."""
     span = high - low
     rest = (coordinate - low) % (2 * span)
     return low + (rest if rest <= span else 2 * span - rest)

@@ -60,7 +60,7 @@ class RandomWaypoint(LonerModel):
         return _from_zero(self._rested(points, rng))
 
     def _rested(self, points: list[Waypoint], rng: random.Random) -> list[Waypoint]:
-        """Return a way with rests at its waypoints, all that follows being later."""
+        """Return a trajectory with rests at its waypoints, which delay all that follows."""
         longest = max(self.min_wt, self.max_wt)
         if longest <= 0:
             return points
@@ -73,7 +73,7 @@ class RandomWaypoint(LonerModel):
 
 
 def _from_zero(points: list[Waypoint]) -> tuple[Waypoint, ...]:
-    """Drop what lies before time 0, putting a waypoint there."""
+    """Drop the part before time 0, with a waypoint at 0."""
     first = max(index for index, point in enumerate(points) if point.time <= 0)
     before, after = points[first], points[first + 1]
     share = -before.time / (after.time - before.time)

@@ -1,7 +1,7 @@
-"""Reference point group mobility: groups whose members keep about a centre that travels.
+"""Reference point group mobility: groups whose members stay around a moving centre.
 
-Hong, Gerla, Pei and Chiang (docs/papers.md#reference-point-group); `emulation.mobility.groups` has
-how a group moves.
+Hong, Gerla, Pei and Chiang (docs/papers.md#reference-point-group); `emulation.mobility.groups`
+explains how a group moves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nodeapp.parameters import Param
 
 @dataclass(frozen=True)
 class ReferencePoint(GroupModel):
-    """Groups that keep together."""
+    """Groups that stay together."""
 
     name: ClassVar[str] = "ReferencePoint"
 

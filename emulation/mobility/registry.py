@@ -42,16 +42,16 @@ MODELS: Final[Mapping[str, type[MobilityModel]]] = MappingProxyType(
     }
 )
 KEYWORDS: Final[Mapping[str, str]] = MappingProxyType({"alpha": "memory"})
-"""What `setMobilityModel` calls a parameter: as in Mininet-WiFi, if `--set` has another name."""
+"""Mininet-WiFi's names in `setMobilityModel` of parameters that `--set` names otherwise."""
 
 
 def setting(model: type[MobilityModel]) -> str:
-    """Return what a model is called in `--set mobility=`."""
+    """Return the name of a model in `--set mobility=`."""
     return model.__module__.rpartition(".")[2].replace("_", "-")
 
 
 def model_named(name: str) -> type[MobilityModel]:
-    """Return a model by either name, in capitals or not.  Raises `ScenarioError` if none has it."""
+    """Return a model by either name, in any case.  Raises `ScenarioError` if there is none."""
     for known, model in MODELS.items():
         if _plain(name) in (_plain(known), _plain(setting(model))):
             return model
@@ -64,9 +64,9 @@ def _plain(name: str) -> str:
 
 
 def model_parameters() -> dict[str, Parameter]:
-    """Return what the models take beside the area and the speeds, by name; the help says who.
+    """Return all models' parameters beside area and speeds, by name; the help lists the models.
 
-    What several models take under one name is one parameter.
+    Parameters of the same name in several models are one.
     """
     takers: dict[str, list[str]] = {}
     known: dict[str, Parameter] = {}
@@ -81,7 +81,7 @@ def model_parameters() -> dict[str, Parameter]:
 
 
 def model_keywords() -> list[str]:
-    """Return what `setMobilityModel` calls what the models take."""
+    """Return the models' keywords in `setMobilityModel`."""
     names = {parameter: keyword for keyword, parameter in KEYWORDS.items()}
     return [names.get(name, name) for name in model_parameters()]
 
@@ -91,8 +91,8 @@ def mobility(
 ) -> Mobility:
     """Return a model for nodes in an area, metres, at `min_v` to `max_v` m/s.
 
-    Of the keywords it gets its own; those of other models may be there too, as in Mininet-WiFi.
-    Raises `ScenarioError` for an unknown name, keyword or unfit values.
+    It gets its own keywords; those of other models are ignored, as in Mininet-WiFi.  Raises
+    `ScenarioError` for an unknown name or keyword, or unsuitable values.
     """
     model = model_named(name)
     own = [parameter.name for parameter in model.parameters()]

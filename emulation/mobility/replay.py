@@ -1,4 +1,4 @@
-"""Replay: nodes that move along trajectories that are known beforehand."""
+"""Replay: nodes that move along predetermined trajectories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from emulation.mobility.trajectory import Position2D, Waypoint
 
 
 class Replay:
-    """Moves node i along the i-th trajectory; chance has no part in it."""
+    """Moves node i along the i-th trajectory, without randomness."""
 
     road_map: ClassVar[None] = None
 
@@ -29,13 +29,13 @@ class Replay:
         return x0, y0, x1, y1
 
     def positions(self, count: int, rng: random.Random) -> list[Position2D]:
-        """Return where the first `count` nodes begin."""
+        """Return the initial positions of the first `count` nodes."""
         return [(track[0].x, track[0].y) for track in self._tracks[:count]]
 
     def trajectories(
         self, positions: Sequence[Position2D], duration: float, generators: Generators
     ) -> list[tuple[Waypoint, ...]]:
-        """Return the trajectories of the first nodes, whatever `positions` and the duration are."""
+        """Return the trajectories of the first nodes, for any positions and duration."""
         return self._tracks[: len(positions)]
 
 

@@ -1,10 +1,10 @@
 """Road maps: where vehicles can be, and the waypoints that a topic may hash to.
 
-Geographic publish/subscribe with a map hashes a topic to the position of a "waypoint track" that is
-nearest to a uniformly distributed coordinate, so that there are vehicles to serve it
-(docs/papers.md#six-schemes, section 3.6: "waypoint information (i.e. road maps)").  The paper does
-not say how far its waypoints are apart; here they are the intersections, the ends and the bends of
-the roads and points between these, `spacing` metres apart at most.
+Geographic publish/subscribe with a map hashes a topic to the "waypoint track" nearest to a
+uniformly distributed coordinate, so that vehicles can serve it (docs/papers.md#six-schemes, section
+3.6: "waypoint information (i.e. road maps)").  The paper does not say how far apart its
+waypoints are; here they are the intersections, the ends and the bends of the roads and points
+between these, at most `spacing` metres apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from emulation.mobility.trajectory import Position2D
 Segment = tuple[Position2D, Position2D]
 
 _MILLIMETRES = 3
-"""Decimals to which waypoints are rounded: two that are as near are one."""
+"""Decimals to which waypoints are rounded, so that close ones become one."""
 _NEARLY = 1e-9
 
 
@@ -55,7 +55,7 @@ class RoadMap:
 
 def _along(segment: Segment, share: float) -> Position2D:
     (x0, y0), (x1, y1) = segment
-    # Adding 0.0 turns -0.0, the same number with another text, into 0.0.
+    # Adding 0.0 turns -0.0, which is printed differently, into 0.0.
     return (
         round(x0 + share * (x1 - x0), _MILLIMETRES) + 0.0,
         round(y0 + share * (y1 - y0), _MILLIMETRES) + 0.0,
@@ -63,7 +63,7 @@ def _along(segment: Segment, share: float) -> Position2D:
 
 
 def _crossing(segment: Segment, other: Segment) -> Iterator[float]:
-    """Return where along a segment, 0 to 1, another one crosses or touches it."""
+    """Yield where along a segment, 0 to 1, another one crosses or touches it."""
     (x0, y0), (x1, y1) = segment
     (u0, v0), (u1, v1) = other
     dx, dy, du, dv = x1 - x0, y1 - y0, u1 - u0, v1 - v0

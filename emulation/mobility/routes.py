@@ -1,11 +1,11 @@
-"""Routes: what a navigator knows of a way before it is gone, and ways that do not keep to it.
+"""Routes: a navigator's knowledge of a trajectory in advance, and deviations from it.
 
-A trajectory of pauses and straight legs is a series of mobility processes as random waypoint has
-them: stay, go to the next destination at some speed.  At each arrival the navigator knows the next
-one: destination, speed, the pause there, and what remains of the pause here.
+A trajectory of pauses and straight legs is a series of mobility processes as in random waypoint:
+stay, then move to the next destination at some speed.  At each arrival the navigator knows the next
+leg: destination, speed, the pause there, and the rest of the pause here.
 
-`deviating` makes ways on which that turns out wrong: with some probability a leg is left early, for
-a destination that the navigator has not said, and speeds differ from what was said.  The paper of
+`deviating` returns trajectories that prove it wrong: with some probability a leg is left early, for
+an unannounced destination, and speeds differ from the announced ones.  The paper of
 docs/papers.md#mesh-prediction leaves this as future work (its section VII).
 """
 
@@ -19,13 +19,13 @@ from typing import Final, NamedTuple
 from emulation.mobility.trajectory import Position2D, Waypoint
 
 SAME: Final = 1e-6
-"""Metres within which two waypoints are one position."""
+"""Metres within which two waypoints count as one position."""
 EARLY: Final = (0.1, 0.9)
-"""Shares of a leg between which it is left early."""
+"""Range of the share of a leg after which it is left early."""
 
 
 class Leg(NamedTuple):
-    """At `time` the navigator says: `remaining` s here, then to (x, y), and `pause` s there."""
+    """Announced at `time`: `remaining` s here, then to (x, y), and `pause` s there."""
 
     time: float
     x: float
@@ -36,9 +36,9 @@ class Leg(NamedTuple):
 
 
 def legs(waypoints: Sequence[Waypoint]) -> list[Leg]:
-    """Return what the navigator says on a trajectory, in order of time.
+    """Return the navigator's announcements on a trajectory, in order of time.
 
-    The last one is that the node stays where it is; of a node that never moves there is none.
+    The last one is that the node stays where it is; a node that never moves has none.
     """
     journey: list[Leg] = []
     index = 0
@@ -59,7 +59,7 @@ def legs(waypoints: Sequence[Waypoint]) -> list[Leg]:
 
 
 def _leaves(waypoints: Sequence[Waypoint], index: int) -> int:
-    """Return the index of the last waypoint at the position of that with this index."""
+    """Return the index of the last waypoint at the same position as the one at `index`."""
     _, x, y = waypoints[index]
     while index + 1 < len(waypoints):
         _, next_x, next_y = waypoints[index + 1]
@@ -76,10 +76,10 @@ def deviating(
     speed_error: float,
     rng: random.Random,
 ) -> tuple[tuple[Waypoint, ...], list[Leg]]:
-    """Return a way that does not keep to the plan, and what the navigator says on it.
+    """Return a trajectory that deviates from the plan, and the navigator's announcements on it.
 
-    `turn` is the probability that a leg is left early, for a point of the area; speeds are off by a
-    share that is uniform up to `speed_error`, each way.  On arrival the next leg of the plan comes.
+    `turn` is the probability that a leg is left early, for a point of the area; speeds are off by
+    a share uniform up to `speed_error`, either way.  On arrival the next leg of the plan follows.
     """
     x0, y0, x1, y1 = area
     planned = legs(plan)

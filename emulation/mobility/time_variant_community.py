@@ -1,7 +1,7 @@
 """Time-variant communities: groups that gather in some stages and scatter in others.
 
 Hsu, Spyropoulos, Psounis and Helmy (docs/papers.md#time-variant-community), with Mininet-WiFi's
-centres in the place of fixed areas; `emulation.mobility.groups` has how a group moves.
+centres instead of fixed areas; `emulation.mobility.groups` explains how a group moves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nodeapp.parameters import Param
 
 @dataclass(frozen=True)
 class TimeVariantCommunity(GroupModel):
-    """Groups that gather and scatter.  Raises ValueError for stages that are none."""
+    """Groups that gather and scatter.  Raises ValueError for invalid stages."""
 
     name: ClassVar[str] = "TimeVariantCommunity"
 
@@ -32,10 +32,10 @@ class TimeVariantCommunity(GroupModel):
         except ValueError:
             valid = False
         if not (valid and self.stages):
-            raise ValueError("give epoch, seconds, and as many of aggregation_epoch, 0 to 1")
+            raise ValueError("give epoch, in seconds, and equally many aggregation_epoch, 0 to 1")
 
     @cached_property
     def stages(self) -> list[Stage]:
-        """Those that are given."""
+        """The stages from `epoch` and `aggregation_epoch`."""
         lengths, pulls = self.epoch.split(), self.aggregation_epoch.split()
         return [(float(a), float(b)) for a, b in zip(lengths, pulls, strict=True)]

@@ -1,22 +1,22 @@
-"""Vehicles on lanes: the car-following rules that the freeway and the Manhattan model share.
+"""Vehicles on lanes: the car-following rules shared by the freeway and Manhattan models.
 
 Bai, Sadagopan and Helmy, "IMPORTANT: a framework to systematically analyze the impact of mobility
 on performance of routing protocols for ad hoc networks", INFOCOM 2003 (extended in Ad Hoc Networks
-1, 2003), sections on the freeway and the Manhattan model.  Time goes in steps of a second.  Of
+1, 2003), sections on the freeway and the Manhattan model.  Time advances in steps of a second.  For
 vehicle i, with vehicle j ahead of it on the same lane at distance D(t):
 
     V_i(t+1) = V_i(t) + r a,  r uniform in [-1, 1],  kept within [least, greatest speed]
     D(t) <= safety distance  =>  V_i(t) <= V_j(t)
 
-Taken literally the second rule lets a fast vehicle jump past a slow one in one step from beyond the
-safety distance.  Here it is V_i <= V_j + max(0, D - safety distance) / step, which is the same
+Taken literally, the second rule lets a fast vehicle jump past a slow one in one step from beyond
+the safety distance.  Here it is V_i <= V_j + max(0, D - safety distance) / step, which is the same
 within the safety distance and keeps D from shrinking below it.  So nobody overtakes on a lane, and
-speed rises by `a` a second at most; it falls faster than that only if this rule demands it.
+speed rises by at most `a` a second; it falls faster only if this rule demands it.
 
-A vehicle leaves its lane at a junction at any moment of a step.  It and the vehicles behind it on
-its new lane take the rule up there and then, for the rest of the step.  Vehicles of different
-lanes do not heed each other.  A lane's vehicles are all those between its ends: on a street that
-is the whole length of the street, over all junctions.
+A vehicle may leave its lane at a junction at any moment of a step.  The rule then applies at once
+to it and the vehicles behind it on its new lane, for the rest of the step.  Vehicles on different
+lanes ignore each other.  A lane's vehicles are all those between its ends, which on a street is
+its whole length, across all junctions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Acceleration = Annotated[
     float, Param("m/s² at most; 0: a tenth of the speed in a second", low=0, high=100)
 ]
 SafetyDistance = Annotated[
-    float, Param("m to the vehicle ahead within which none is faster", low=0, high=1000)
+    float, Param("m behind a vehicle within which none is faster", low=0, high=1000)
 ]
 Lanes = Annotated[int, Param("lanes each way", low=1, high=8)]
 
@@ -48,13 +48,13 @@ LANE_WIDTH: Final = 4.0
 STEP: Final = 1.0
 """Seconds between changes of speed, as in the framework."""
 _AT_ONCE: Final = 1e-9
-"""Seconds: moments no further apart are one; what remains of a step is this long at least."""
+"""Seconds within which moments count as one; the rest of a step is at least this long."""
 _HERE: Final = 1e-6
-"""Metres within which a junction is one that the vehicle has just come from."""
+"""Metres within which a junction counts as the one the vehicle has just left."""
 
 
 class Turn(NamedTuple):
-    """One way on at a junction: leave at `offset` metres for `lane`, at `onto` metres of that."""
+    """One way on at a junction: leave at `offset` metres, and enter `lane` at `onto` metres."""
 
     weight: float
     offset: float
@@ -63,7 +63,7 @@ class Turn(NamedTuple):
 
 
 class Junction(NamedTuple):
-    """Begins at `offset` metres of its lane; `straight` is the weight of staying on the lane."""
+    """Begins at `offset` metres of its lane; `straight` is the weight of going straight on."""
 
     offset: float
     straight: float
@@ -74,8 +74,8 @@ class Junction(NamedTuple):
 class Lane:
     """Straight, one way: `length` metres from (`x`, `y`) along the unit vector (`dx`, `dy`).
 
-    Junctions are in order, the turns of each too.  The last junction has turns only, of which the
-    last is at the lane's end.
+    Junctions are in order, and so are their turns.  The last junction has only turns, the last of
+    them at the lane's end.
     """
 
     x: float
@@ -90,7 +90,7 @@ class Lane:
         return self.x + self.dx * offset, self.y + self.dy * offset
 
     def nearest(self, position: Position2D) -> tuple[float, float]:
-        """Return how far the lane is from a position, and the offset of its nearest point."""
+        """Return the distance of the lane from a position, and the offset of its nearest point."""
         x, y = position[0] - self.x, position[1] - self.y
         offset = min(self.length, max(0.0, x * self.dx + y * self.dy))
         return math.hypot(x - self.dx * offset, y - self.dy * offset), offset
@@ -180,7 +180,7 @@ class Traffic:
             self.queues[vehicle.lane].append(vehicle)
 
     def trajectories(self, duration: float) -> list[tuple[Waypoint, ...]]:
-        """Drive for `duration` seconds and return the way of every vehicle since time 0."""
+        """Drive for `duration` seconds; return the trajectory of every vehicle since time 0."""
         for _ in range(math.ceil((duration - self.time) / STEP)):
             self.step()
         for vehicle in self.vehicles:
@@ -211,14 +211,14 @@ class Traffic:
         return min(rules.max_speed, max(rules.min_speed, speed))
 
     def _allowed(self, vehicle: Vehicle, ahead: Vehicle | None, time: float) -> float:
-        """Return the speed that a vehicle may have until the step ends for the one ahead."""
+        """Return the speed that the vehicle ahead allows until the step ends."""
         if ahead is None:
             return math.inf
         spare = ahead.at(time) - vehicle.at(time) - self.rules.safety_distance
         return ahead.speed + max(0.0, spare) / max(self._until - time, _AT_ONCE)
 
     def _drive(self, vehicle: Vehicle, speed: float, ahead: Vehicle | None, time: float) -> None:
-        """Let a vehicle go on from `time` at a speed or at what the vehicle ahead allows."""
+        """Let a vehicle drive on from `time` at a speed, or slower if the vehicle ahead demands."""
         speed = min(speed, self._allowed(vehicle, ahead, time))
         if speed != vehicle.speed:
             self._record(vehicle, time)
@@ -242,7 +242,7 @@ class Traffic:
         turn = vehicle.exit
         left = self.lanes[vehicle.lane].position(turn.offset)
         if math.dist(left, self.lanes[turn.lane].position(turn.onto)) > _HERE:
-            # It jumps: it has both positions at that time.
+            # A jump: it has both positions at that time.
             vehicle.offset, vehicle.since = turn.offset, time
             self._record(vehicle, time)
             vehicle.track.append(Waypoint(time, *left))
@@ -274,7 +274,7 @@ class Traffic:
         return self.lanes[lane].junctions[-1].turns[-1]
 
     def _record(self, vehicle: Vehicle, time: float) -> None:
-        """Note where a vehicle is at a time at which its velocity changes."""
+        """Record a vehicle's position at a time when its velocity changes."""
         position = self.lanes[vehicle.lane].position(vehicle.at(time))
         before = vehicle.track[-1].time
         if time > before + _AT_ONCE:
@@ -327,5 +327,5 @@ class LaneMobility(MobilityModel):
     def trajectories(
         self, positions: Sequence[Position2D], duration: float, generators: Generators
     ) -> list[tuple[Waypoint, ...]]:
-        """Return the way of every vehicle for `duration` seconds."""
+        """Return the trajectory of every vehicle for `duration` seconds."""
         return self.traffic(positions, generators("traffic", 0)).trajectories(duration)

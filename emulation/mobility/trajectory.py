@@ -22,7 +22,7 @@ class Waypoint(NamedTuple):
 
 
 def until(waypoints: Sequence[Waypoint], seconds: float) -> tuple[Waypoint, ...]:
-    """Return a trajectory that ends after `seconds`, where the node is then."""
+    """Return a trajectory cut off after `seconds`, at the node's position then."""
     kept = tuple(point for point in waypoints if point.time <= seconds)
     if len(kept) == len(waypoints):
         return kept
@@ -32,12 +32,12 @@ def until(waypoints: Sequence[Waypoint], seconds: float) -> tuple[Waypoint, ...]
 class Trace:
     """Piecewise-linear trajectories of N nodes, evaluated together.
 
-    A node stands at its first waypoint before that waypoint's time and at its last one after it.
-    If two waypoints have the same time it jumps.
+    A node stands at its first waypoint before that waypoint's time, and at its last one after it.
+    It jumps between two waypoints of the same time.
 
-    All waypoints lie behind each other in arrays, so that the time of `positions` hardly depends
-    on how many nodes there are.  Each node's leg is remembered, because time mostly goes on a
-    little; the result does not depend on that.
+    All waypoints are concatenated in arrays, so the time that `positions` takes hardly depends on
+    the number of nodes.  Each node's leg is cached, because time mostly advances a little; results
+    do not depend on that.
     """
 
     def __init__(self, trajectories: Sequence[Sequence[Waypoint]]) -> None:
@@ -49,14 +49,14 @@ class Trace:
         self._first = np.cumsum(counts) - counts
         self._last = self._first + counts - 1
         self._times, self._positions = points[:, 0].copy(), points[:, 1:].copy()
-        # A leg goes from its waypoint to the next one; the leg after a node's last has no motion.
+        # A leg goes from its waypoint to the next; after a node's last there is no motion.
         self._ways = np.zeros_like(self._positions)
         self._ways[:-1] = np.diff(self._positions, axis=0)
         self._ways[self._last] = 0.0
         self._spans = np.ones_like(self._times)
         self._spans[:-1] = np.diff(self._times)
         self._spans[self._last] = 1.0
-        self._spans[self._spans <= 0] = 1.0  # a jump: a leg that no time is in
+        self._spans[self._spans <= 0] = 1.0  # a jump: a leg of no duration
         self._from = self._times.copy()
         self._from[self._first] = -np.inf
         self._until = np.empty_like(self._times)
@@ -83,7 +83,7 @@ class Trace:
         return positions
 
     def _find(self, nodes: npt.NDArray[np.intp], time: float) -> npt.NDArray[np.intp]:
-        """Return the legs that nodes are on: of each the last that begins by `time`, by halving."""
+        """Return the legs of nodes: for each the last that begins by `time`, by bisection."""
         low, high = self._first[nodes], self._last[nodes]
         while (low < high).any():
             middle = (low + high + 1) // 2

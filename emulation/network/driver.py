@@ -3,7 +3,7 @@
 One process holds a client socket in each node's namespace, connected to the node app's client
 port on loopback, and performs the operations of the workload when they fall due.  Requests that
 are not acknowledged are repeated (the node app recognises them by event id and subscription
-number); subscriptions are renewed before their lease ends.  What the clients receive is read and
+number); subscriptions are renewed before their lease ends.  Datagrams to the clients are read and
 discarded: captures of the loopback interface are the record.
 
     python -m emulation.network.driver CONFIG.json
@@ -12,7 +12,7 @@ with {"scenario": path, "pids": {node name: pid}, "start": path, "status": path,
 The status file says {"ready": true} once the sockets are open; the driver then waits for the file
 `start`, whose text is the run's time 0 in seconds on CLOCK_MONOTONIC.  At the end the status file
 says what went wrong.  The control socket (`emulation.media.control`) answers ping, and takes
-"crashed {name}" and "returned {name}" of a node app that a fault kills and that is back.
+"crashed {name}" and "returned {name}" when a fault has killed a node app and when it is back.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ RETRY: Final = 0.5
 """Seconds without an acknowledgement after which a request is repeated."""
 ATTEMPTS: Final = 4
 AT_RETURN: Final = 60
-"""Attempts to subscribe again at a node app that is being started."""
+"""Attempts to subscribe again to a node app that is being started."""
 GRACE: Final = 5.0
-"""Seconds in which a node app starts."""
+"""Seconds that a node app may take to start."""
 START_POLL: Final = 0.01
-"""Seconds between looks for the file that says when to start."""
+"""Seconds between checks for the file that says when to start."""
 RENEWAL: Final = 20.0
 """Seconds between renewals of a subscription; a third of the node app's lease."""
 
@@ -102,7 +102,7 @@ def request(operation: Operation, token: int) -> Frame:
 
 
 def held(workload: Iterable[Operation], node: int, now: float) -> list[Operation]:
-    """Return what a node app that starts at `now`, seconds into the run, is to be told again.
+    """Return the operations to repeat to a node app that starts at `now`, seconds into the run.
 
     These are the advertisements and subscriptions of its clients, and the rest of its route.
     """
@@ -135,7 +135,7 @@ class _Pending:
 
 @dataclass
 class _Outage:
-    """A node app was down: when by CLOCK_MONOTONIC, s."""
+    """When a node app was down, CLOCK_MONOTONIC s."""
 
     node: int
     since: float
@@ -167,7 +167,7 @@ class Driver:
         self._waiting: dict[int, _Pending] = {}
         self._ended: set[tuple[int, int]] = set()
         self._renewals: dict[tuple[int, int], int] = {}
-        """Number of the next one of each subscription, by node and number."""
+        """Number of each subscription's next renewal, by node and number."""
         self._outages: list[_Outage] = []
         self._epoch = math.inf
 
@@ -194,7 +194,7 @@ class Driver:
                 self._problem(pending.operation, "was never acknowledged")
 
     def _was_down(self, pending: _Pending) -> bool:
-        """Return whether a fault had taken down a node app when a request was made."""
+        """Return whether a fault had taken down the node app when a request was made."""
         return any(
             outage.node == pending.operation.node
             and outage.since - ATTEMPTS * RETRY <= pending.due <= outage.until + GRACE
@@ -202,7 +202,7 @@ class Driver:
         )
 
     def serve(self) -> None:
-        """Answer at the control socket."""
+        """Answer requests at the control socket."""
         self._control.serve_ready(self._answer)
 
     def _answer(self, message: dict[str, Any]) -> Mapping[str, Any]:
@@ -225,7 +225,7 @@ class Driver:
         raise ControlError(f"no such node: {message.get('name')}")
 
     def _returned(self, node: int, now: float) -> None:
-        """Let clients subscribe again: their node app was down by a fault, and is back."""
+        """Let clients subscribe again, as their node app is back after a fault."""
         for outage in self._outages:
             if outage.node == node:
                 outage.until = min(outage.until, now)
@@ -240,7 +240,7 @@ class Driver:
         if client is None or (operation.action == "subscribe" and key in self._ended):
             return
         if pending.renews and self._renewals[key] != pending.number:
-            return  # one of before the node app was down
+            return  # from before the node app went down
         if pending.attempt == 0:
             self.lateness.append(now - pending.due)
         if pending.attempt > 0 and pending.number not in self._waiting:
@@ -274,7 +274,7 @@ class Driver:
         refusal = decode_body(frame.body)
         action = pending.operation.action
         if refusal is not None and action == "unsubscribe" and self._was_down(pending):
-            return  # the node app that is back knows of nothing to end
+            return  # a restarted node app has nothing to end
         if refusal is not None:
             self._problem(pending.operation, f"was refused: {refusal}")
         elif action == "subscribe":

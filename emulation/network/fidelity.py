@@ -1,12 +1,12 @@
 """Fidelity monitor: did the emulation keep real time, and was everything seen?
 
 An emulation that falls behind its clock or loses packets outside the radio model still prints
-numbers.  Each check below compares one figure of the processes that make the emulation with a
-limit; a run in which any fails says so in the terminal and at the top of its report.  Some checks
-are cautions: processors that were busy, or clients that acted somewhat late, by themselves falsify
-no delay and lose no packet, so the run has kept real time all the same.  If the medium is somebody
-else's and reports no figures (wmediumd), its checks have no value: whether the run kept real time
-is then unknown, unless another check fails.
+numbers.  Each check below compares one figure of the emulation's processes with a limit; a run in
+which any check fails says so in the terminal and at the top of its report.  Some checks are
+cautions: busy processors, or clients that acted somewhat late, by themselves falsify no delay and
+lose no packet, so the run still kept real time.  If the medium is a foreign one that reports no
+figures (wmediumd), its checks have no value: whether the run kept real time is then unknown,
+unless another check fails.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from nodeapp.wire import CLIENT_PORT, NODE_PORT
 
 LATE_MEDIAN: Final = "frames delivered late, median"
 LATE_P99: Final = "frames delivered late, p99"
-"""Checks of how late the medium is, which `spark_analysis.agreement.measures` reads too."""
+"""Checks of the medium's lateness, which `spark_analysis.agreement.measures` reads too."""
 CLIENTS_LATE: Final = "client operations late, p99"
-"""The check of how late clients are, which `spark_analysis.report.fidelity_text` tells apart."""
+"""The check of the clients' lateness, which `spark_analysis.report.fidelity_text` singles out."""
 CLIENTS: Final = 20_000
-"""Microseconds that clients may act late."""
+"""Microseconds by which clients may be late."""
 STARVED: Final = 200_000
-"""Microseconds from which that is no caution: processes that wait so long for a processor delay
-frames as well, before the medium reads them."""
+"""Microseconds above which that is more than a caution: processes that wait so long for a
+processor delay frames too, before the medium reads them."""
 BUSY: Final = 95.0
 """Percent of all cores from which a second counts as saturated."""
 NAMED: Final = 4
-"""Processes that a busy machine is explained by."""
+"""Most processes named as the cause of a busy machine."""
 FEWER = "use fewer nodes or a lower message rate, or a machine with more cores"
 
 
@@ -47,7 +47,7 @@ def _check(
     *,
     caution: bool = False,
 ) -> Check:
-    """Compare a figure with its limit: None if it is for information; `value` None is unknown."""
+    """Compare a figure with its limit: None for information only; a `value` of None is unknown."""
     ok = limit is None or value is None or value <= limit
     return Check(
         name=name, value=value, limit=limit, unit=unit, ok=ok, advice=advice, caution=caution
@@ -57,7 +57,7 @@ def _check(
 class CpuSampler:
     """Shares of the machine's processors in use, one sample a call.
 
-    What runs at lower than normal priority does not count: it gives way to the emulation.
+    Processes at lower than normal priority do not count: they give way to the emulation.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class CpuSampler:
         return 100.0 * busy / len(self.samples) if self.samples else 0.0
 
     def used_by(self) -> str:
-        """Return in words which processes have used most since the start, seconds of processor."""
+        """Return in words which processes used the most processor time since the start."""
         total: dict[str, float] = {}
         for pid, (name, seconds) in _processor_time().items():
             since = seconds - self._before.get(pid, (name, 0.0))[1]
@@ -87,7 +87,7 @@ class CpuSampler:
 
 
 def _processor_time() -> dict[int, tuple[str, float]]:
-    """Return of each process what it is and the processor time that it has used, seconds."""
+    """Return the name and processor time, seconds, of each process."""
     by_pid = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -97,7 +97,7 @@ def _processor_time() -> dict[int, tuple[str, float]]:
 
 
 def _called(process: psutil.Process) -> str:
-    """Return what to call a process: the module that a Python runs, else its name."""
+    """Return a name for a process: the module that a Python runs, else the program's."""
     words = process.cmdline()
     if "-m" in words[1:-1]:
         return str(words[words.index("-m", 1) + 1])
@@ -119,7 +119,7 @@ def assess(
     socket_drops: int,
     cpu: CpuSampler,
 ) -> Fidelity:
-    """Return the verdict from what the processes of a run reported.
+    """Return the verdict on the reports of a run's processes.
 
     `medium` is None if it reports nothing.
     """
@@ -142,7 +142,7 @@ def assess(
             round(cpu.saturated(), 1),
             10,
             "%",
-            f"most was used by {cpu.used_by()}; end what is not of the run, or {FEWER}",
+            f"most was used by {cpu.used_by()}; end other programs, or {FEWER}",
             caution=True,
         ),
         _check(
@@ -200,7 +200,7 @@ def dropped_by_sockets(members: Iterable[Any]) -> int:
 
 
 def socket_drops(pid: int, ports: Iterable[int]) -> int:
-    """Return how many datagrams full receive buffers cost the UDP ports in a namespace."""
+    """Return how many datagrams the UDP ports in a namespace lost to full receive buffers."""
     wanted = {f"{port:04X}" for port in ports}
     drops = 0
     for line in Path(f"/proc/{pid}/net/udp").read_text(encoding="ascii").splitlines()[1:]:

@@ -2,8 +2,8 @@
 
 The node app reads its position from a gpsd on the local machine (JSON, TPV reports), as on a
 vehicle.  One process listens on port 2947 of every station's loopback interface and tells each
-client that has sent ?WATCH where its station is, `RATE` times a second while stations move (fewer
-if they are more than 200) and once a second otherwise.  Protocol: gpsd_json(5).
+client that has sent ?WATCH where its station is, `RATE` times a second while stations move (less
+often with more than 200) and once a second otherwise.  Protocol: gpsd_json(5).
 
     python -m emulation.network.gpsd CONFIG.json
 
@@ -34,10 +34,10 @@ from nodeapp.host import Position
 RATE: Final = 5.0
 """Reports a second of a moving station; common receivers give 1 to 10."""
 SLOWEST: Final = 1.0
-"""Reports a second at least, and of a station that stands still; node apps carry a fix on along its
-velocity for longer than that."""
+"""Least reports a second, also for a station that stands still; node apps extrapolate a fix along
+its velocity for longer than that."""
 REPORTS: Final = 1000.0
-"""Reports a second to all moving stations together: more stations get fewer each."""
+"""Most reports a second to all moving stations together: more stations get fewer each."""
 TURN: Final = 0.005
 """Seconds between reports to different stations, at least."""
 
@@ -58,7 +58,7 @@ class PositionServer:
         self.stopped = asyncio.Event()
 
     def handle_control(self, message: dict[str, Any]) -> Mapping[str, Any]:
-        """Perform one control request.  Raises `ControlError` if it is not understood."""
+        """Perform one control request.  Raises `ControlError` if it is unknown."""
         match message:
             case {"op": "ping"}:
                 pass
@@ -130,9 +130,9 @@ class PositionServer:
         return 1.0 / min(RATE, max(SLOWEST, REPORTS / len(self._watchers)))
 
     async def broadcast(self) -> None:
-        """Report to every watcher until cancelled: to each in its turn, all over a period.
+        """Report to every watcher until cancelled, to one station after another over a period.
 
-        All node apps at once would have the processors for themselves for as long as that takes.
+        Reports to all node apps at once would occupy the processors for that long.
         """
         now = asyncio.get_running_loop().time
         due = now()
@@ -144,7 +144,7 @@ class PositionServer:
                 await asyncio.sleep(due - now())
                 for index in range(turn, len(self._watchers), turns):
                     self._tell(index)
-            due = max(due, now() - period)  # what was missed is not made up for
+            due = max(due, now() - period)  # missed reports are not made up for
 
     def _tell(self, index: int) -> None:
         """Report to the watchers of one station."""

@@ -2,19 +2,19 @@
 
     python -I -S holder.py DESCRIPTOR
 
-Theory of operation.  A node of Mininet is a shell in namespaces of its own.  Sixty shells take most
-of the time that sixty nodes take to start, and most are never used.  A process that only holds the
-namespaces is forked in half a millisecond; when its shell is asked for it becomes that, so that
-process and namespaces stay what they are.
+Theory of operation.  A Mininet node is a shell in namespaces of its own.  Starting sixty shells is
+most of the time that sixty nodes take to start, and most are never used.  A process that only holds
+the namespaces is forked in half a millisecond; when its shell is needed, it becomes that shell, so
+process and namespaces stay the same.
 
-The descriptor is a socket of datagrams, JSON.  A request is a list of [NAME, HOME]: make namespaces
-of the network and of mounts, as `mnexec -n` does, or with HOME take on those of that process.  Each
-is answered in turn with the process id and with the end of a socket to that process.  On that the
-process tells 0 once it has its namespaces, or the number of the error; then it awaits one request
-[WORDS, ENVIRONMENT] with a descriptor, its terminal: it executes the words there.  If the other end
-is closed it ends.  This process ends when the other end of its own socket is closed.
+The descriptor is a socket of JSON datagrams.  A request is a list of [NAME, HOME]: make network and
+mount namespaces, as `mnexec -n` does, or with HOME enter those of that process.  Each is answered
+in turn with the process id and one end of a socket to that process.  There the process sends 0 once
+it has its namespaces, or an error number; then it awaits one request [WORDS, ENVIRONMENT] with a
+descriptor, its terminal, and executes the words there.  It ends if the other end is closed.  This
+process ends when the other end of its own socket is closed.
 
-It imports nothing of the project, and little at all: what is small is forked fast.
+It imports nothing of the project, and little else: a small process is forked fast.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MS_REC: Final = 0x4000
 MS_PRIVATE: Final = 1 << 18
 MS_MGC_VAL: Final = 0xC0ED0000
 MESSAGE: Final = 1 << 20
-"""Bytes of the longest message: an environment."""
+"""Longest message, bytes: one with an environment."""
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -47,7 +47,7 @@ def _checked(result: int, failed: str) -> None:
 
 
 def _make_namespaces() -> None:
-    """Make namespaces of the network and of mounts.  Raises OSError."""
+    """Make network and mount namespaces.  Raises OSError."""
     failed = "cannot make namespaces"
     _checked(_libc.unshare(CLONE_NEWNET | CLONE_NEWNS), failed)
     # Mounts made here stay here, and /sys shows the new network.
@@ -56,7 +56,7 @@ def _make_namespaces() -> None:
 
 
 def enter(pid: int) -> None:
-    """Take on the network and the files of a process, as `mnexec -a` does.  Raises OSError."""
+    """Enter the network and mount namespaces of a process, as `mnexec -a` does.  Raises OSError."""
     folder = os.open(".", os.O_RDONLY)
     try:
         for kind in ("net", "mnt"):
@@ -71,7 +71,7 @@ def enter(pid: int) -> None:
 
 
 def room() -> tuple[int, int]:
-    """Return where this process's command line is in memory, and its bytes."""
+    """Return where this process's command line lies in memory, and its length, bytes."""
     with open("/proc/self/stat", encoding="ascii") as file:  # noqa: PTH123  # not worth pathlib
         fields = file.read().rpartition(")")[2].split()
     start, end = map(int, fields[45:47])  # arg_start and arg_end of proc(5), which counts from 1
@@ -79,7 +79,7 @@ def room() -> tuple[int, int]:
 
 
 def show(title: bytes, start: int, length: int) -> None:
-    """Have ps and top show a command line for this process, in the room that its own took."""
+    """Have ps and top show a command line for this process, written over its own."""
     ctypes.memmove(start, title[: length - 1].ljust(length, b"\0"), length)
 
 
@@ -101,7 +101,7 @@ def _hold(run: socket.socket, home: int | None) -> None:
     words, environment = json.loads(message)
     for descriptor in range(3):
         os.dup2(descriptors[0], descriptor)
-    # What Python ignores, a shell's commands would ignore as well.
+    # A shell's commands would inherit the signals that Python ignores.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     os.execvpe(words[0], words, environment)  # noqa: S606  a command of ours, no shell
@@ -118,7 +118,7 @@ def serve(run: socket.socket) -> None:
                 run.close()
                 theirs.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                # As its shell is found: ps and pgrep show this for a command line.
+                # ps and pgrep find the holder by this command line, as they would its shell.
                 show(f"mininet:{name}".encode(), start, length)
                 _hold(ours, home)
                 return
@@ -130,9 +130,9 @@ def serve(run: socket.socket) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Serve the run at the other end of a descriptor."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel is to reap
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
     with socket.socket(fileno=int(arguments[0])) as run, contextlib.suppress(ConnectionError):
-        serve(run)  # a run that was killed closes its end at any moment
+        serve(run)  # a killed run may close its end at any moment
 
 
 if __name__ == "__main__":

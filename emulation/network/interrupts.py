@@ -1,13 +1,12 @@
-"""SIGINT, SIGTERM and SIGHUP, acted upon at points where a run can stop and nowhere else.
+"""SIGINT, SIGTERM and SIGHUP, acted upon only at points where a run can stop.
 
 Python raises KeyboardInterrupt between any two instructions: while a process is being started, or
 while a library's data are inconsistent.  A run that starts dozens of processes and must leave none
-behind checks for signals instead, at points where it can stop.  Only somebody else's code, which
-may wait forever for what never comes, is left by an exception, if it does not come to such a point
-within `PATIENCE`.
+behind instead checks for signals at points where it can stop.  Only foreign code, which may wait
+forever, is interrupted by an exception, if it does not reach such a point within `PATIENCE`.
 
-SIGHUP comes when a terminal is closed: what is written to it from then on goes nowhere, so that a
-run can stop and tell its folder.  A process that was started to ignore it, as by nohup, does.
+SIGHUP comes when a terminal is closed: output to it is discarded from then on, so that a run can
+stop and write its folder.  A process started to ignore the signal, as by nohup, ignores it.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ from typing import Any, Final, NoReturn, Self
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE: Final = 1.0
-"""Seconds from a signal until an exception leaves a block that may be left so."""
+"""Seconds from a signal until an exception leaves a block that allows that."""
 CLOSING: Final = 0.2
-"""Seconds from SIGHUP until a terminal is closed, if it is."""
+"""Seconds from SIGHUP within which a terminal may be closed."""
 
 
 class PromptEnded(SystemExit):
-    """A signal that ends a prompt; what else leaves a program with SystemExit does not."""
+    """A signal that ends a prompt, unlike any other SystemExit."""
 
 
 class Interrupts:
     """Context in which these signals only set `requested`; for the main thread only.
 
-    What fails after one, as something else that got it has ended, leaves it as KeyboardInterrupt.
+    An error after a signal, as when a process that got it too has ended, becomes KeyboardInterrupt.
     """
 
     def __init__(self) -> None:
         self.requested = False
         self.last: int | None = None
-        """The signal that came last; None if none has come."""
+        """The last signal received; None if there was none."""
         self._breaking = False
 
     def __enter__(self) -> Self:
@@ -69,7 +68,7 @@ class Interrupts:
 
     @contextmanager
     def breaking(self) -> Iterator[None]:
-        """Leave the block by KeyboardInterrupt if it does not check soon after a signal."""
+        """Leave the block with KeyboardInterrupt if it does not check soon after a signal."""
         before = signal.signal(signal.SIGALRM, self._break)
         self._breaking = True
         try:
@@ -105,11 +104,11 @@ class Interrupts:
 
 @contextmanager
 def undisturbed(meanwhile: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Let no signal handler cut the block short: what comes meanwhile is handled after it.
+    """Let no signal handler cut the block short: signals received meanwhile are handled after it.
 
-    `meanwhile` is called when something comes, to have the block end sooner.  What handlers the
-    block sets are undone.  SIGALRM is among them.  In another thread than the main one, in which no
-    handler runs, nothing is changed.
+    SIGALRM is among them.  `meanwhile` is called for each, to have the block end sooner.  Handlers
+    that the block sets are undone.  Outside the main thread, where no handler runs, nothing
+    changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -148,7 +147,7 @@ def heeded() -> tuple[int, ...]:
 
 
 def let_go_after(number: int) -> None:
-    """Have what goes to a terminal go nowhere, if the signal is SIGHUP and it is closed by then."""
+    """Discard output to a terminal from now on, if the signal is SIGHUP and it has been closed."""
     if number != signal.SIGHUP:
         return
     until = time.monotonic() + CLOSING
@@ -164,7 +163,7 @@ def let_go_after(number: int) -> None:
 
 
 def _answer(stream: int) -> int:
-    """Return the number of the error with which a stream says that it is no open terminal, or 0."""
+    """Return the error number of a stream that is not an open terminal, else 0."""
     try:
         termios.tcgetattr(stream)
     except termios.error as error:
@@ -176,8 +175,8 @@ def _answer(stream: int) -> int:
 def _insisting() -> Iterator[None]:
     """Repeat a signal that should end the block until the block has ended.
 
-    A signal that comes after a prompt is displayed but before the wait for a key sets a flag that
-    nobody looks at until the next key; one that comes during the wait ends it.
+    A signal between the display of a prompt and the wait for a key only sets a flag, which is not
+    looked at until the next key; one during the wait ends it.
     """
     main = threading.main_thread().ident
     assert main is not None

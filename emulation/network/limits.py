@@ -1,4 +1,4 @@
-"""Limits of the shell (`ulimit`) under which things fail that do not say why."""
+"""Limits of the shell (`ulimit`) that make programs fail without saying why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEAST_MEMORY: Final = 2 << 30
 
 
 def too_little_memory() -> bool:
-    """Return whether there is not enough address space for the libraries of the testbed."""
+    """Return whether the address space is too small for the testbed's libraries."""
     memory, _ = resource.getrlimit(resource.RLIMIT_AS)
     return memory != resource.RLIM_INFINITY and memory < LEAST_MEMORY
 

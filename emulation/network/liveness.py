@@ -1,11 +1,10 @@
-"""Whether processes get on, by proc(5), and an end to waits for those that do not.
+"""Whether processes make progress, by proc(5), and an end to waits for those that do not.
 
-How long somebody waits for another process cannot always be limited by time alone: an analysis may
-take hours.  But a process that a signal has stopped answers nobody, and a process that waits for
-something takes no processor time, and nor does any that it has started.  `Watch` looks at a process
-with all of its descendants while this process waits for an answer.  When one has been stopped for
-`LIMIT` seconds, or all together have been idle for `IDLE_LIMIT`, it kills them, so that the wait
-ends as it does when a process dies, and says why.
+A wait for another process cannot always be limited by time alone: an analysis may take hours.  But
+a process that a signal has stopped never answers, and one that is stuck uses no processor time, nor
+do its children.  `Watch` watches a process and all of its descendants while this process waits for
+an answer.  When one has been stopped for `LIMIT` seconds, or all together have been idle for
+`IDLE_LIMIT`, it kills them, so that the wait ends as if the process had died, and says why.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ LIMIT: Final = 10.0
 IDLE_LIMIT: Final = 180.0
 """Seconds for which all processes together may be idle."""
 IDLE: Final = 0.02
-"""Share of a processor at which they are: timers of Java take less than half of it."""
+"""Share of a processor below which they count as idle: Java's timers take less than half of it."""
 BETWEEN: Final = 1.0
 """Seconds between looks."""
 
@@ -58,7 +57,7 @@ def spent(pid: int) -> float:
 
 
 def _stat(folder: Path) -> list[bytes]:
-    """Return what `stat` says from the state on; nothing if there is no such process or thread."""
+    """Return the fields of `stat` from the state on; none if there is no such process or thread."""
     try:
         return (folder / "stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -74,10 +73,9 @@ def family(pid: int) -> list[psutil.Process]:
 
 
 class Watch:
-    """Kills processes that stand still, for as long as the context lasts.
+    """Kills processes that make no progress, while the context lasts.
 
-    `members` returns those that are looked at.  `idle_limit` is None when they may have nothing to
-    do.
+    `members` returns the processes to watch.  `idle_limit` is None if they may be idle.
     """
 
     def __init__(
@@ -88,14 +86,14 @@ class Watch:
         idle_limit: float | None = None,
     ) -> None:
         self.cause: str | None = None
-        """Why they were killed, if they were: words that follow `since`."""
+        """Why they were killed, if they were, in words that follow "since"."""
         self._members = members
         self._limit = LIMIT if limit is None else limit
         self.idle_limit = idle_limit
         self._since: dict[int, float] = {}
-        """By process: since when it is stopped, on the monotonic clock."""
+        """By process: since when it has been stopped, monotonic clock."""
         self._busy = (0.0, 0.0)
-        """When they were last not idle, and the processor time that they had used by then."""
+        """When they were last busy, and the processor time that they had used by then."""
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._keep_looking, daemon=True)
 
@@ -136,13 +134,13 @@ class Watch:
             return None
         total = sum(spent(member.pid) for member in members if member.is_running())
         since, before = self._busy
-        # What has ended takes its time with it.
+        # Processes that ended take their time with them.
         busy = not before <= total <= before + IDLE * (now - since)
         if not since or busy or any(wants_to_run(member.pid) for member in members):
             self._busy = (now, total)
         elif now - since > self.idle_limit:
             names = ", ".join(_name(member.pid) for member in members)
-            return f"nothing was done for {self.idle_limit:g} s by {names}"
+            return f"{names} did nothing for {self.idle_limit:g} s"
         return None
 
 

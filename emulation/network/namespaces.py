@@ -1,4 +1,4 @@
-"""Namespaces of nodes, each held by a process that becomes the node's shell when that is used.
+"""Namespaces of nodes, each held by a process that becomes the node's shell on first use.
 
 This is the run's side of `emulation.network.holder`.
 """
@@ -21,9 +21,9 @@ from emulation.network.processes import end
 
 SERVER: Final = Path(__file__).with_name("holder.py")
 START_LIMIT: Final = 60.0
-"""Seconds that namespaces may take to be made."""
+"""Seconds that making namespaces may take."""
 MESSAGE: Final = 64
-"""Bytes of the longest answer: a number."""
+"""Longest answer, bytes: a number."""
 
 
 class Holder:
@@ -50,7 +50,7 @@ class Holder:
         self._run.close()
 
     def poll(self) -> int | None:
-        """Return None while it runs, else 0: whose child it is not learns no exit code."""
+        """Return None while it runs, else 0: only the parent learns the exit code."""
         return 0 if self.has_ended else None
 
     def wait(self, timeout: float | None = None) -> int:
@@ -60,7 +60,7 @@ class Holder:
         return 0
 
     def kill(self) -> None:
-        """End it, with its namespaces unless others are in them."""
+        """End it, and its namespaces unless others are in them."""
         if not self.has_ended:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
@@ -95,7 +95,7 @@ class Namespaces:
             )
 
     def ask(self, names: Sequence[str], home: int | None = None) -> None:
-        """Begin to make namespaces of nodes, or to enter those of the process `home`.
+        """Begin making namespaces of nodes, or entering those of the process `home`.
 
         They are to be taken in this order.
         """
@@ -104,7 +104,7 @@ class Namespaces:
             self._socket.send(json.dumps([[name, home] for name in names]).encode())
 
     def take(self, name: str, home: int | None = None) -> Holder:
-        """Return the process of a node, once it has its namespaces; ask for it if nobody has.
+        """Return the process of a node once it has its namespaces, asking for it if need be.
 
         Raises OSError if they cannot be made.
         """
@@ -121,7 +121,7 @@ class Namespaces:
             number = int(run.recv(MESSAGE) or 0)
         except TimeoutError:
             raise OSError(
-                f"the namespaces of {name} are not made within {START_LIMIT:g} s"
+                f"making the namespaces of {name} took longer than {START_LIMIT:g} s"
             ) from None
         if number:
             raise OSError(number, f"cannot make the namespaces of {name}: {os.strerror(number)}")

@@ -2,9 +2,9 @@
 
 The API is Mininet-WiFi's: `net.addStation('sta1', position='10,20,0')`, `net.addAccessPoint`,
 `net.stations`, `net.aps`, `sta.position`, `sta.wintfs`.  `emulation.network.namespaces` makes the
-namespaces, and a node's shell starts when it is first used: by `cmd`, or at the prompt.  The medium
-process (`emulation.media.tap`) makes the TAP devices inside; `configure` then sets addresses,
-links and neighbour entries over rtnetlink, in bulk; Mininet would run shell commands node by node.
+namespaces, and a node's shell starts on first use: by `cmd`, or at the prompt.  The medium process
+(`emulation.media.tap`) makes the TAP devices inside; `configure` then sets addresses, links and
+neighbour entries over rtnetlink, in bulk; Mininet would run shell commands node by node.
 
 All access points share one namespace, that of the first, in which their switch runs
 (`emulation.network.switches`); a broker's host is wired to it by a pair of veth devices.
@@ -41,13 +41,13 @@ from emulation.scenario.scenario import NodeSpec
 
 PREFIX_LENGTH: Final = 8
 SHELL: Final = ["mnexec", "-cdn"]
-"""With what Mininet starts a shell in new namespaces: these are there already."""
+"""Mininet's shell command, without `-n`, as the namespaces exist already."""
 SIOCETHTOOL: Final = 0x8946
 ETHTOOL_STXCSUM: Final = 0x17
 
 
 class RadioIntf(Intf):  # type: ignore[misc]  # Mininet has no types
-    """A node's interface, which exists already inside its namespace."""
+    """A node's interface, which already exists in its namespace."""
 
     def __init__(self, spec: NodeSpec, node: Node) -> None:
         super().__init__(
@@ -66,22 +66,22 @@ class RadioIntf(Intf):  # type: ignore[misc]  # Mininet has no types
 
 
 class PortIntf(Intf):  # type: ignore[misc]
-    """A port of an access point, which exists already; it has no address."""
+    """A port of an access point, which already exists; it has no address."""
 
     def __init__(self, name: str, node: Node) -> None:
         super().__init__(name, node=node, up=None, moveIntfFn=lambda name, node: None)
 
     def updateIP(self) -> None:
-        """Return None, so that the name of an access point in a command stays what it is."""
+        """Return None, so that Mininet leaves an access point's name in a command alone."""
         return
 
 
 class Positioned:
-    """What has a `position`, the present one (x, y, 0), and `setPosition`, as in Mininet-WiFi."""
+    """Mixin with the current `position` (x, y, 0) and `setPosition`, as in Mininet-WiFi."""
 
     _start: tuple[float, float, float]
     locate: Callable[[], tuple[float, float]] | None = None
-    """Tells where it is now, metres; set while the scenario runs."""
+    """Returns where it is now, metres; set while the scenario runs."""
     relocate: Callable[[float, float], None] | None = None
     """Puts it somewhere, metres."""
 
@@ -95,14 +95,14 @@ class Positioned:
         try:
             x, y = (float(part) for part in position.split(",")[:2])
         except ValueError:
-            raise ValueError(f"{position!r} is no position: 'x,y,z', metres") from None
+            raise ValueError(f"{position!r} is not a position: give 'x,y,z' in metres") from None
         if self.relocate is None:
-            raise ValueError("a node can be moved while the scenario runs")
+            raise ValueError("a node can be moved only while the scenario runs")
         self.relocate(x, y)
 
 
 class HeldNode(Node):  # type: ignore[misc]
-    """A node whose shell starts when it is first used, if it has a `holder`; else at once.
+    """A node whose shell starts on first use if it has a `holder`, else at once.
 
     The holder is the process that has its namespaces and becomes the shell; `environment` is that
     of the shell and of what runs in it.
@@ -123,7 +123,7 @@ class HeldNode(Node):  # type: ignore[misc]
 
     @property
     def shell(self) -> Any:
-        """The shell's process, which starts now if it has not; None if it has ended."""
+        """The shell's process, started now if need be; None if it has ended."""
         if self._waits:
             self._waits = False
             super().startShell()
@@ -134,7 +134,7 @@ class HeldNode(Node):  # type: ignore[misc]
         self._shell = process
 
     def startShell(self, mnopts: str | None = None) -> None:
-        """Start the shell, unless it is to start when it is used."""
+        """Start the shell, unless that waits for its first use."""
         if self._holder is None:
             super().startShell(mnopts)
         else:
@@ -169,7 +169,7 @@ class Member(Positioned, HeldNode):
         self._start = (first.x, first.y, 0.0)
 
     def attach(self) -> RadioIntf:
-        """Make the interface known to Mininet."""
+        """Register the interface with Mininet."""
         return RadioIntf(self.spec, self)
 
 
@@ -181,13 +181,13 @@ class Station(Member):
         self.wintfs: dict[int, RadioIntf] = {}
 
     def attach(self) -> RadioIntf:
-        """Make the TAP device known to Mininet."""
+        """Register the TAP device with Mininet."""
         self.wintfs[0] = super().attach()
         return self.wintfs[0]
 
 
 class SharedNamespace(Node):  # type: ignore[misc]
-    """A shell in the namespace of all access points, which the first one makes."""
+    """A shell in the namespace that all access points share, which the first one makes."""
 
     def __init__(
         self,
@@ -196,14 +196,14 @@ class SharedNamespace(Node):  # type: ignore[misc]
         environment: Mapping[str, str] | None = None,
         **params: Any,
     ) -> None:
-        """`home` is the first one's process."""
+        """`home` is the first access point's process."""
         self.environment = environment
         self._home = home
         super().__init__(name, **params)
 
     def startShell(self, mnopts: str | None = None) -> None:
         """Start the shell, in the first access point's namespace if there is one."""
-        self.inNamespace = self._home is None  # it makes one
+        self.inNamespace = self._home is None  # make one
         super().startShell(mnopts if self._home is None else "-cda")
         self.inNamespace = True
 
@@ -236,7 +236,7 @@ class WifiNet(Mininet):  # type: ignore[misc]
     def __init__(
         self, names: Sequence[str] = (), environment: Mapping[str, str] | None = None
     ) -> None:
-        """Begin to make namespaces of members: `names` are the first, in this order.
+        """Begin making the namespaces of members: `names` are the first, in this order.
 
         `environment` is that of all nodes' processes.  Raises OSError.
         """
@@ -256,7 +256,7 @@ class WifiNet(Mininet):  # type: ignore[misc]
 
     @property
     def needs_resolver(self) -> bool:
-        """Whether it is so large that `emulation.network.resolver` is to make neighbour entries."""
+        """Whether it is so large that `emulation.network.resolver` makes the neighbour entries."""
         return len(self.members) > ALL_KNOWN
 
     def addHost(self, name: str, cls: type[Node] | None = Member, **params: Any) -> Any:
@@ -304,7 +304,7 @@ class WifiNet(Mininet):  # type: ignore[misc]
     def configure(self) -> None:
         """Bring up loopback and interfaces, set addresses.
 
-        Make all neighbour entries too, unless a process is to make those that are used.
+        Make all neighbour entries too, unless a resolver makes those that are used.
         """
         for member in self.members:
             member.attach()
@@ -323,7 +323,7 @@ class WifiNet(Mininet):  # type: ignore[misc]
 
 
 def add_neighbours(members: Sequence[Any]) -> None:
-    """Make all neighbour entries at all nodes, which have `pid` and `spec`."""
+    """Make all neighbour entries at all nodes; `members` have `pid` and `spec`."""
     batches: dict[int, list[bytes]] = {}
     for member in members:
         with network_namespace(member.pid):
@@ -338,7 +338,7 @@ def add_neighbours(members: Sequence[Any]) -> None:
 def wire(host: Any, point: Any) -> None:
     """Make the pair of veth devices between a host and its access point, each in its namespace.
 
-    The host computes checksums itself: what it leaves to a device, the switch would pass on unset.
+    The host computes checksums itself: the switch would forward those left to a device unset.
     """
     interface = host.spec.interface
     with network_namespace(host.pid):

@@ -16,8 +16,8 @@ def node_arguments(
 ) -> list[str]:
     """Return the command line of a node app, after `python -m nodeapp`.
 
-    `road_map` is the file that has the scenario's map, if it has one, `brokers` that with the
-    brokers of its mesh, and `key` that with the key.
+    `road_map` is the file with the scenario's map, if it has one, `brokers` the file with the
+    brokers of its mesh, and `key` the file with the key.
     """
     arguments = ["--id", str(spec.id), "--interface", spec.interface, "--gpsd", GPSD]
     arguments += ["--protocol", scenario.protocol.name, "--seed", str(scenario.seed)]

@@ -19,7 +19,7 @@ from emulation.network.processes import accepts_connections
 SCHEMA: Final = Path("/usr/share/openvswitch/vswitch.ovsschema")
 PROGRAMS: Final = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl")
 NEEDED: Final = "Open vSwitch: apt-get install openvswitch-switch (it need not run as a service)"
-"""What to do if it is missing."""
+"""Advice if it is missing."""
 SET_UP_LIMIT: Final = 60
 """Seconds that changes of the database may take to take effect."""
 THREADS: Final = ("other_config:n-handler-threads=1", "other_config:n-revalidator-threads=1")
@@ -27,7 +27,7 @@ THREADS: Final = ("other_config:n-handler-threads=1", "other_config:n-revalidato
 _QUIET: Final = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
 
 Popen = Callable[[Sequence[str], Path], "subprocess.Popen[bytes]"]
-"""Starts a program, with its output in a log file."""
+"""Starts a program with its output in a log file."""
 
 
 class SwitchError(RuntimeError):
@@ -70,7 +70,7 @@ class OpenVSwitch:
         return self._popen(command, self._log)
 
     def database_ready(self) -> bool:
-        """Return whether the database takes connections; its socket's file is there sooner."""
+        """Return whether the database accepts connections; its socket file appears sooner."""
         return accepts_connections(self._socket)
 
     def start_switch(self) -> subprocess.Popen[bytes]:

@@ -1,7 +1,7 @@
-"""Lets `import distutils` load the standard library's, as long as there is one (Python 3.11).
+"""Makes `import distutils` load the standard library's while there is one (Python 3.11).
 
-Mininet and Ryu compare versions with it.  Setuptools, if it is installed, puts itself in its place
-and so is loaded whole, which takes as long as the rest of Mininet.
+Mininet and Ryu compare versions with it.  Setuptools, if installed, would replace it and be loaded
+whole, which takes as long as the rest of Mininet.
 """
 
 from __future__ import annotations

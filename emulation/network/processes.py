@@ -34,7 +34,7 @@ EXEC_LIMIT: Final = 1.0
 
 
 class Process(Protocol):
-    """A process of a run: a `subprocess.Popen`, or what behaves like it."""
+    """A process of a run: a `subprocess.Popen`, or an object that behaves like one."""
 
     pid: int
 
@@ -71,7 +71,7 @@ class StateFolder:
     def environment(self) -> dict[str, str]:
         """Return the environment of the run's processes."""
         inherited = {
-            # Hundreds of node apps start faster from compiled bytecode.
+            # Compiled bytecode lets hundreds of node apps start faster.
             name: value
             for name, value in os.environ.items()
             if name != "PYTHONDONTWRITEBYTECODE"
@@ -88,7 +88,7 @@ class StateFolder:
     def remove(self) -> None:
         """End all processes that still carry this run's mark and remove the folder."""
         end_processes(_marked({self.run_id}))
-        # What was killed while it wrote a file here may have made one meanwhile.
+        # A process killed while writing a file here may just have created one.
         await_condition(self._is_gone, 1.0)
 
     def _is_gone(self) -> bool:
@@ -97,7 +97,7 @@ class StateFolder:
 
 
 def doing(process: Process) -> str:
-    """Return in a few words what a process of a run that does not answer is doing."""
+    """Return in a few words what an unresponsive process of a run is doing."""
     try:
         seen = psutil.Process(process.pid)
         spent = sum(seen.cpu_times()[:2])
@@ -124,9 +124,9 @@ def end(process: Process, grace: float = GRACE) -> int | None:
 
 
 def kill(process: Process) -> int | None:
-    """Kill a process; return its exit code, None if it has not ended within `GRACE` all the same.
+    """Kill a process; return its exit code, None if it does not end within `GRACE` even so.
 
-    That is when the kernel does not let go of it.
+    That happens when the kernel does not let go of it.
     """
     process.kill()
     try:
@@ -171,7 +171,7 @@ def accepts_connections(address: Path | tuple[str, int]) -> bool:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return what a status file says, empty if it is missing or not whole."""
+    """Return the contents of a status file, empty if it is missing or incomplete."""
     try:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -180,7 +180,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def sweep(root: Path = STATE) -> list[str]:
-    """Remove what killed runs left; return a line for each thing removed."""
+    """Remove the leftovers of killed runs; return a line for each removal."""
     dead = {folder.name for folder in _folders(root) if not _owned(folder)}
     leftovers = list(_marked(dead))
     done = [f"ended process {process.pid} of a killed run" for process in leftovers]
@@ -229,10 +229,10 @@ def _owned(folder: Path) -> bool:
 
 
 def share_as(process: int, niceness: int) -> None:
-    """Let the session of a process have the share of processors that a niceness has.
+    """Give the session of a process the share of processors of a niceness.
 
     Linux shares processors among sessions first (sched(7), the autogroup feature): niceness counts
-    only inside of one.
+    only within one.
     """
     with suppress(OSError):  # a kernel without autogroups, no permission, or it has ended
         Path(f"/proc/{process}/autogroup").write_text(str(niceness), encoding="ascii")
@@ -255,8 +255,8 @@ def _marked(run_ids: set[str]) -> Iterator[psutil.Process]:
 def _environment(folder: Path) -> bytes:
     """Return the environment of the process with this folder in /proc.  Raises OSError.
 
-    For a moment in execve, after the parent has gone on, a process has its program but neither its
-    environment nor its arguments yet: await them.  Kernel threads and zombies have no program.
+    For a moment in execve, when the parent already runs on, a process has its program but not yet
+    its environment and arguments: await them.  Kernel threads and zombies have no program.
     """
     deadline = time.monotonic() + EXEC_LIMIT
     while True:

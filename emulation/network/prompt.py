@@ -1,8 +1,8 @@
-"""The prompt of a network that runs: Mininet's, with commands for radios.
+"""The prompt of a running network: Mininet's, with commands for radios.
 
-Runs of scenarios and scripts for Mininet-WiFi have it.  A command that fails says so in one line,
-and the prompt goes on.  What was done is recorded (`emulation.scenario.prompt`): every command with
-its time, and what it changed.
+Scenarios and scripts for Mininet-WiFi share it.  A command that fails says so in one line, and the
+prompt goes on.  Every command is recorded with its time and what it changed
+(`emulation.scenario.prompt`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from emulation.network.throughput import bits
 from emulation.scenario.prompt import FOREIGN, Effect, PromptCommand, append
 
 SILENT: Final = frozenset({"exit", "quit", "EOF", "help", "?", "nodes"})
-"""Commands that are not recorded: they neither do nor show anything of the network."""
+"""Commands that are not recorded: they neither change nor show the network."""
 MEASURED: Final = 5.0
-"""Seconds of `iperf` and `iperfudp` unless given, ..."""
+"""Seconds of `iperf` and `iperfudp` by default, ..."""
 LONGEST: Final = 600.0
 """... and at most."""
 NEGLIGIBLE: Final = 1e-4
@@ -37,9 +37,9 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
     """Mininet's CLI (`sta1 ping sta2`, `sta1 iw dev`, `py`...) and the commands below."""
 
     record: Path
-    """The file that gets a line a command."""
+    """The file to which each command adds a line."""
     datagram_rate = "10M"
-    """Bits per second of `iperfudp` unless given."""
+    """Default rate of `iperfudp`, bits per second."""
     _effect: Effect | None = None
     _error = ""
 
@@ -47,7 +47,7 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
 
     @abstractmethod
     def now(self) -> float:
-        """Return the seconds since the network runs."""
+        """Return the seconds that the network has been running."""
 
     @abstractmethod
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -88,12 +88,12 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
                 effect=self._effect,
                 error=self._error,
             )
-            with suppress(OSError):  # a full disk: the prompt is not to end for that
+            with suppress(OSError):  # a full disk must not end the prompt
                 append(self.record, done)
             self._effect = outer
 
     def default(self, line: str) -> None:
-        """Run a command at a node; mark it if it is another program than `pubsub`."""
+        """Run a command at a node; mark it if it is a program other than `pubsub`."""
         node, _, rest = line.strip().partition(" ")
         if node in self.mn and not rest.startswith("pubsub"):
             self._effect = Effect(kind=FOREIGN, nodes=(node,))
@@ -102,12 +102,12 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
         super().default(line)
 
     def getLocals(self) -> dict[str, Any]:  # noqa: N802  # Mininet's name
-        """Return what `py` knows; Python's own exit would close the terminal."""
+        """Return the names that `py` knows; Python's own exit would close the terminal."""
         names: dict[str, Any] = super().getLocals()
         return names | {"exit": _leave, "quit": _leave}
 
     def completenames(self, text: str, *ignored: Any) -> list[str]:
-        """Complete commands and nodes."""
+        """Complete names of commands and nodes."""
         return [*super().completenames(text, *ignored), *self.completedefault(text)]
 
     def completedefault(self, text: str, *ignored: Any) -> list[str]:
@@ -137,7 +137,7 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
                 self.onecmd(command)
 
     def do_xterm(self, line: str, term: str = "xterm") -> None:
-        """xterm NODE...: open a terminal of a node, if there is a display."""
+        """xterm NODE...: open a terminal at a node, if there is a display."""
         if not os.environ.get("DISPLAY"):
             self.refuse("there is no display: type NODE COMMAND here, or use a second ssh -X")
             return
@@ -195,7 +195,7 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
         """dpctl COMMAND [ARGUMENTS]: run ovs-ofctl on all bridges."""
         words = shlex.split(line)
         if not words:
-            self.refuse("usage: dpctl COMMAND [ARGUMENTS], as dpctl dump-flows")
+            self.refuse("usage: dpctl COMMAND [ARGUMENTS], for example dpctl dump-flows")
             return
         bridges = dict.fromkeys([*self.mn.switches, *self.mn.aps])
         if not bridges:
@@ -208,9 +208,9 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
         self._throughput("iperf [NODE OTHER [SECONDS]]", line.split(), None)
 
     def do_iperfudp(self, line: str) -> None:
-        """iperfudp [RATE [NODE OTHER [SECONDS]]]: UDP at a rate, as 500k or 10M bits a second."""
+        """iperfudp [RATE [NODE OTHER [SECONDS]]]: UDP at a rate like 500k or 10M bits a second."""
         rate, *words = line.split() or [self.datagram_rate]
-        usage = "iperfudp [RATE [NODE OTHER [SECONDS]]], as iperfudp 1M sta1 sta2"
+        usage = "iperfudp [RATE [NODE OTHER [SECONDS]]], for example iperfudp 1M sta1 sta2"
         self._throughput(usage, words, rate)
 
     def _throughput(self, usage: str, words: Sequence[str], rate: str | None) -> None:
@@ -222,9 +222,9 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
         elif unknown is not None:
             self.refuse(f"there is no node {unknown}; usage: {usage}")
         elif rate is not None and not 1e3 <= _number(rate, bits) <= 1e10:
-            self.refuse(f"{rate} is no rate; usage: {usage}")
+            self.refuse(f"{rate} is not a rate; usage: {usage}")
         elif not 0 < seconds <= LONGEST:
-            self.refuse(f"{length} is no time: give seconds up to {LONGEST:g}; usage: {usage}")
+            self.refuse(f"{length} is not a time: give seconds up to {LONGEST:g}; usage: {usage}")
         else:
             self._effect = Effect(kind=FOREIGN, nodes=tuple(ends))
             self.measure(ends, seconds, rate)
@@ -232,11 +232,11 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
     # -- words -----------------------------------------------------------------------------------
 
     def failed(self, command: str, problem: str) -> None:
-        """Say what a command has raised."""
+        """Report the error that a command raised."""
         self.refuse(f"{command}: {problem}")
 
     def refuse(self, text: str) -> None:
-        """Say why a command is not done."""
+        """Report why a command was refused."""
         self._error = text
         self.say(text)
 
@@ -252,7 +252,7 @@ def about(op: str, line: str) -> dict[str, Any]:
 
 
 def _number(text: str, convert: Callable[[str], float]) -> float:
-    """Return a number; NaN if it is none."""
+    """Return a number; NaN if the text is not one."""
     try:
         return convert(text)
     except ValueError:
@@ -264,7 +264,7 @@ def _leave(*_: object) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    """Return what went wrong, in a line."""
+    """Return an error as one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     lines = str(error).strip().splitlines()
@@ -272,7 +272,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def listing(methods: Mapping[str, Callable[..., object]]) -> str:
-    """Return a line for each command: its name, and what its documentation begins with."""
+    """Return a line for each command: its name and the first line of its docstring."""
     width = max(map(len, methods))
     lines = (
         f"  {name:<{width}}  {((method.__doc__ or '').strip().splitlines() or [''])[0].rstrip('.')}"
@@ -282,7 +282,7 @@ def listing(methods: Mapping[str, Callable[..., object]]) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as a table; what a row lacks is "-"."""
+    """Return rows as a table; missing cells are "-"."""
     if not rows:
         return "none"
     columns = list(dict.fromkeys(column for row in rows for column in row))

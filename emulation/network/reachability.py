@@ -1,7 +1,7 @@
-"""Who reaches whom: one ICMP echo request between every two nodes, all at a time.
+"""Which nodes reach each other: one ICMP echo request between every two nodes, concurrently.
 
-Mininet sends one after the other and waits ten seconds for each that does not come back: on radios,
-out of whose range most are, hours.
+Mininet sends one after the other and waits ten seconds for each that is not answered: on radios,
+with most nodes out of range, that takes hours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from capture.namespaces import network_namespace
 
 PACE: Final = 0.003
-"""Seconds between requests: a few hundred a second leave room for what else is on the air."""
+"""Seconds between requests: a few hundred a second leave room for other traffic on the air."""
 PATIENCE: Final = 1.0
 """Seconds for the last answers."""
 _ECHO: Final = struct.Struct(">BBHHH")
@@ -39,7 +39,7 @@ def reached(
     addresses: Mapping[str, str],
     patience: float = PATIENCE,
 ) -> dict[str, set[str]]:
-    """Return, of each node, the nodes that answered it.
+    """Return, for each node, the nodes that answered it.
 
     `pids` has a process in each node's namespace, `addresses` their IPv4 addresses, both by name.
     Raises OSError.

@@ -1,12 +1,12 @@
 """Neighbour entries of large networks, made when the kernel first asks for one.
 
 A broadcast medium of N stations would carry N squared ARP frames that a real ad hoc network spreads
-over its lifetime, and that no protocol here measures: so entries are permanent.  All of them at all
-nodes are N squared too: 400 nodes take a second of processor time and 80 MB of the kernel's memory.
-Few are ever used, as a node talks to its neighbours.  So in networks of more than `ALL_KNOWN` nodes
-the kernel of each node asks this process before it would send an ARP request (`app_solicit`,
-arp(7)), keeps what is to be sent meanwhile, and gets the entry.  One process has a socket in every
-namespace.
+over its lifetime, and that no protocol here measures: so entries are permanent.  Entries for all
+nodes at all nodes are N squared too: 400 nodes take a second of processor time and 80 MB of kernel
+memory.  Few are ever used, as a node talks only to its neighbours.  So in networks of more than
+`ALL_KNOWN` nodes the kernel of each node asks this process before it would send an ARP request
+(`app_solicit`, arp(7)), queues packets meanwhile, and gets the entry.  One process has a socket in
+every namespace.
 
     python -m emulation.network.resolver CONFIG.json
 
@@ -37,9 +37,9 @@ from emulation.network import rtnetlink
 from emulation.network.rtnetlink import NEIGHBOUR
 
 ALL_KNOWN: Final = 100
-"""Nodes up to which every one gets the entries of all at the start."""
+"""Most nodes with which each gets the entries of all at the start."""
 ALIVE: Final = 1.0
-"""Seconds between signs of life, about."""
+"""Approximate seconds between signs of life."""
 BUFFER: Final = 262_144
 """Bytes of a socket's queue: some hundred requests."""
 
@@ -56,9 +56,9 @@ def ask_resolver(interface: str) -> None:
 
 
 def asked_for(datagram: bytes) -> list[tuple[int, str]]:
-    """Return interfaces and IPv4 addresses that the kernel asks for in a datagram.
+    """Return the interfaces and IPv4 addresses that the kernel asks for in a datagram.
 
-    What is no request, or damaged, asks for nothing more.
+    Messages that are not requests are skipped; nothing after a damaged one counts.
     """
     requests = []
     with suppress(NetlinkError):
@@ -115,7 +115,7 @@ def main() -> int:
         config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         allow_descriptors()
         resolver = Resolver(config["nodes"])
-        raise_priority("nice")  # what waits for an entry is not sent
+        raise_priority("nice")  # packets wait for its answers
         resolver.serve(Path(config["ready"]))
     except OSError as error:
         print(f"resolver: {explained(error)}", file=sys.stderr)

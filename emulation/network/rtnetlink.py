@@ -1,7 +1,7 @@
 """Links, addresses and neighbour entries of the current network namespace, over rtnetlink.
 
-The few requests that a run makes, as rtnetlink(7) and <linux/if_link.h> have them; many are sent in
-one datagram.  A library for all of netlink takes longer to load than a run takes to start.
+The few requests that a run makes, by rtnetlink(7) and <linux/if_link.h>; many are sent in one
+datagram.  A library for all of netlink takes longer to load than a run takes to start.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ VETH_INFO_PEER: Final = 1
 IFA_ADDRESS: Final = 1
 IFA_LOCAL: Final = 2
 IFA_F_NODAD: Final = 0x02
-"""An address is usable at once (RFC 4862, 5.4), as nobody else has it."""
+"""The address is usable at once (RFC 4862, 5.4), as nobody else has it."""
 NDA_DST: Final = 1
 NDA_LLADDR: Final = 2
 NUD_PERMANENT: Final = 0x80
 MTU: Final = 65_536
-"""Bytes that an answer may have, and room beside what is sent."""
+"""Longest answer, and margin of the send buffer, bytes."""
 _LINK: Final = struct.Struct("=BxHiII")  # ifinfomsg
 _ADDRESS: Final = struct.Struct("=BBBBI")  # ifaddrmsg
 NEIGHBOUR: Final = struct.Struct("=BxxxiHBB")
@@ -57,7 +57,7 @@ NEIGHBOUR: Final = struct.Struct("=BxxxiHBB")
 def link_up(interface: str) -> bytes:
     """Return the request to bring up an interface.
 
-    Raises OSError if there is none of the name in the current namespace.
+    Raises OSError if the current namespace has none of this name.
     """
     index = socket.if_nametoindex(interface)
     body = _LINK.pack(socket.AF_UNSPEC, 0, index, IFF_UP, IFF_UP)
@@ -65,7 +65,7 @@ def link_up(interface: str) -> bytes:
 
 
 def veth(interface: str, mac: str, peer: str, peer_pid: int) -> bytes:
-    """Return the request to make a pair: `interface`, and `peer` in a process's namespace."""
+    """Return the request for a veth pair: `interface`, and `peer` in a process's namespace."""
     other = _LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
     other += attribute(IFLA_IFNAME, text(peer)) + attribute_u32(IFLA_NET_NS_PID, peer_pid)
     data = attribute(IFLA_INFO_DATA, attribute(VETH_INFO_PEER, other))
@@ -78,7 +78,7 @@ def veth(interface: str, mac: str, peer: str, peer_pid: int) -> bytes:
 def address(interface: str, ip: str, prefix_length: int, flags: int = 0) -> bytes:
     """Return the request to give an interface of the current namespace an address, v4 or v6.
 
-    `flags` are IFA_F_*.  Raises OSError if it is no address, or there is no such interface.
+    `flags` are IFA_F_*.  Raises OSError for an invalid address or a missing interface.
     """
     index = socket.if_nametoindex(interface)
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
@@ -89,16 +89,16 @@ def address(interface: str, ip: str, prefix_length: int, flags: int = 0) -> byte
 
 
 def neighbour(index: int, ipv4: str, mac: str) -> bytes:
-    """Return the request for a permanent neighbour entry, not acknowledged unless refused."""
+    """Return the request for a permanent neighbour entry, answered only if refused."""
     body = NEIGHBOUR.pack(socket.AF_INET, index, NUD_PERMANENT, 0, 0)
     body += attribute(NDA_DST, socket.inet_aton(ipv4)) + attribute(NDA_LLADDR, octets(mac))
     return request_message(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, body)
 
 
 def send(requests: Iterable[bytes], what: str) -> None:
-    """Hand requests to the kernel, which has done them when `send` returns, or refused one.
+    """Send requests to the kernel, which has performed them when `send` returns.
 
-    Raises OSError, which says that `what` was refused and why.
+    Raises OSError if it refused one, saying that `what` was refused and why.
     """
     datagram = b"".join(requests)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:

@@ -1,16 +1,16 @@
 """The bridges of the mesh access points and their controller: private to a run.
 
-Theory of operation.  All access points of a run live in one network namespace.  In it run Open
-vSwitch (`emulation.network.openvswitch`), its files in the run's state folder, and the Ryu
+Theory of operation.  All access points of a run live in one network namespace, together with Open
+vSwitch (`emulation.network.openvswitch`), whose files are in the run's state folder, and the Ryu
 controller (`emulation.network.controller`), whose OpenFlow channel is TCP on that namespace's
 loopback.
 
-The controller runs in an environment of its own, `.ryu`, which has Ryu, or os-ken if Ryu cannot be
-installed.  The guest of the virtual machine sees that of the host, whose packages another Python
-does not find; it has Debian's os-ken.
+The controller runs in its own environment, `.ryu`, which has Ryu, or os-ken if Ryu cannot be
+installed.  The virtual machine's guest sees the host's `.ryu`, which a different Python cannot use;
+so it also has Debian's os-ken.
 
-A bridge without flows passes nothing on (fail_mode secure).  Flow counters come from the datapath
-at every revalidation, so these are made frequent (`REVALIDATION_MS`).
+A bridge without flows forwards nothing (fail_mode secure).  Flow counters are updated from the
+datapath at every revalidation, so these are frequent (`REVALIDATION_MS`).
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from nodeapp.wire import TrafficClass
 RYU_PYTHON: Final = PROJECT / ".ryu" / "bin" / "python"
 SYSTEM_PYTHON: Final = Path("/usr/bin/python3")
 SYSTEM_PACKAGES: Final = Path("/usr/lib/python3/dist-packages")
-"""Where Debian's packages are, of its own Python."""
+"""Folder of the packages of Debian's own Python."""
 FRAMEWORKS: Final[Mapping[str, str]] = {"ryu": "Ryu", "os_ken": "os-ken"}
-"""Packages that the controller runs on, the first choice first, and their names for people."""
+"""Packages that the controller runs on, preferred one first, with their display names."""
 CONTROLLER_PORT: Final = 6653
 """TCP, IANA's for OpenFlow; on the loopback of the run's own namespace."""
 CONTROLLER_LOG: Final = "controller.log"
 RETRY_MS: Final = 1000
 """Milliseconds between a bridge's attempts to reach its controller, at most."""
 REVALIDATION_MS: Final = 100
-"""Milliseconds until a frame is in the counter of its flow, roughly at most."""
+"""Milliseconds until a frame shows in the counter of its flow, at most, roughly."""
 
 
 def obstacles() -> list[str]:
@@ -57,24 +57,24 @@ def obstacles() -> list[str]:
     if not installed():
         obstacles.append(f"mesh access points need {NEEDED}")
     if controller() is None:
-        advice = f"run {COMMAND} setup" if IS_CHECKOUT else "run in a checkout, whose set-up has it"
+        advice = f"run {COMMAND} setup" if IS_CHECKOUT else "use a checkout: setup installs it"
         obstacles.append(f"mesh access points need the Ryu controller: {advice}")
     return obstacles
 
 
 class Controller(NamedTuple):
-    """A Python that can run the controller, and the name of what it runs it on."""
+    """A Python that can run the controller, and the framework that it uses."""
 
     python: Path
     framework: str
 
 
 def controller() -> Controller | None:
-    """Return what runs the controller: that of `.ryu`, else the system's; None without both.
+    """Return the Python of `.ryu` for the controller, else the system's; None without both.
 
-    Looks for files alone, as a Python takes a second to start in an emulated processor.
+    Looks only for files, as a Python takes a second to start on an emulated processor.
     """
-    # A link to python3.11, say, which looks for its packages in lib/python3.11.
+    # A link to, say, python3.11, which looks for its packages in lib/python3.11.
     packages = RYU_PYTHON.parent.parent / "lib" / RYU_PYTHON.resolve().name / "site-packages"
     for python, folder in ((RYU_PYTHON, packages), (SYSTEM_PYTHON, SYSTEM_PACKAGES)):
         for package, name in FRAMEWORKS.items():
@@ -161,4 +161,4 @@ class Switches:
         got = self.openvswitch.vsctl(words[1:]).split()
         for (port, ofport), actual in zip(requested.items(), got, strict=True):
             if ofport != actual:
-                raise SwitchError(f"Open vSwitch did not take the port {port}; see {self._logs}")
+                raise SwitchError(f"Open vSwitch did not add the port {port}; see {self._logs}")

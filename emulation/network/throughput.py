@@ -1,7 +1,7 @@
-"""How much one node gets across to another: TCP or UDP for some seconds, both ends in this process.
+"""Throughput from one node to another: TCP or UDP for some seconds, both ends in this process.
 
-In place of Mininet's `iperf`, which waits for a line that Debian's iperf 2.1 prints only to a
-terminal, and so forever.
+It replaces Mininet's `iperf`, which waits forever for a line that Debian's iperf 2.1 prints only to
+a terminal.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from capture.namespaces import network_namespace
 
 PORT: Final = 5001
 CONNECT: Final = 5.0
-"""Seconds that a TCP connection may take to come about."""
+"""Seconds that opening a TCP connection may take."""
 DATAGRAM: Final = 1_400
 """Bytes of a datagram: it fits a frame."""
 SILENCE: Final = 1.0
-"""Seconds in which the last datagrams arrive."""
+"""Seconds to wait for the last datagrams."""
 
 
 class Throughput(NamedTuple):
     """Bytes that arrived, bytes that were sent, and how long each took.
 
-    What waits in queues arrives after the sending has ended, so arriving may take longer.
+    Data in queues arrive after sending has ended, so arriving may take longer.
     """
 
     received: int
@@ -43,7 +43,7 @@ class Throughput(NamedTuple):
 
 
 class UnreachableError(Exception):
-    """There is no way from one to the other; the message is one line."""
+    """One node cannot reach the other; the message is one line."""
 
 
 def bits(text: object) -> float:
@@ -54,7 +54,7 @@ def bits(text: object) -> float:
 
 
 def tcp(source: int, target: int, address: str, seconds: float) -> Throughput:
-    """Send over TCP, as much as goes, from the namespace of one process to that of another.
+    """Send as much as possible over TCP from the namespace of one process to that of another.
 
     `address` is the target's.  Raises `UnreachableError`, OSError.
     """
@@ -91,7 +91,7 @@ def tcp(source: int, target: int, address: str, seconds: float) -> Throughput:
 
 
 def udp(source: int, target: int, address: str, seconds: float, rate: float) -> Throughput:
-    """Send datagrams at `rate` bits per second; else as `tcp`."""
+    """Send datagrams at `rate` bits per second; otherwise like `tcp`."""
     with ExitStack() as stack:
         with network_namespace(target):
             server = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))

@@ -1,15 +1,15 @@
-"""A warm process: it has loaded modules once, and forks processes that run them.
+"""A warm process: it loads modules once, and forks processes that run them.
 
 Most of a short process's start is loading Python and its modules.  A run with sixty node apps
-loads them once: `Warm` starts `python -m emulation.network.warm`, which imports the modules that
-it is told and then forks a process for each request.  That process does what `python -m MODULE
-ARGUMENTS` does, in namespaces, with an output and with an end of its own; only its memory, as long
-as nobody writes to it, is shared.
+loads them once: `Warm` starts `python -m emulation.network.warm`, which imports the requested
+modules and then forks a process for each request.  That process does what `python -m MODULE
+ARGUMENTS` does, with namespaces, output and exit of its own; only memory that nobody writes to is
+shared.
 
 Both ends talk over a socket of JSON datagrams: a request to start a process, with the descriptor
 of its output, is answered with its process id; a request to signal one is not answered.  The warm
-process tells the end of each process.  It ends, and ends those that are to end with it, when the
-other end of the socket is closed.
+process reports the end of each process.  When the other end of the socket is closed it ends, and
+with it those that are to end with the run.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from emulation.network.processes import kill
 START_LIMIT: Final = 60.0
 """Seconds that the warm process may take to load its modules, and then to fork."""
 LOOK: Final = 0.5
-"""Seconds without an answer after which a warm process is looked at: it may be stopped."""
+"""Seconds without an answer after which a warm process is checked: it may be stopped."""
 MESSAGE: Final = 65_536
-"""Bytes of the longest message: arguments of a command line."""
+"""Longest message, bytes: one with command-line arguments."""
 ROOM: Final = " " * 2_000
 """Last word of the warm process's command line, over which forked processes write their own."""
 
@@ -49,7 +49,7 @@ ROOM: Final = " " * 2_000
 class Forked:
     """A process that a warm process has forked, with the part of `subprocess.Popen` that runs use.
 
-    Its `pid` is that of the process, which is no child of this one.
+    `pid` is its process id; it is not a child of this process.
     """
 
     def __init__(self, warm: Warm, pid: int) -> None:
@@ -91,8 +91,8 @@ class Forked:
 class Warm:
     """This side of a warm process, which begins to load `modules` at once.
 
-    `environment` is that of all processes forked; what goes wrong before they have an output of
-    their own goes to `output`.
+    `environment` is that of all processes forked; errors before they have an output of their own go
+    to `output`.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Warm:
             )
         self._running: dict[int, Forked] = {}
         self._started: dict[str, Any] | None = None
-        self._lock = threading.RLock()  # the prompt's watcher asks beside the prompt
+        self._lock = threading.RLock()  # the prompt's watcher uses it beside the prompt
         self._gone = False
 
     def start(
@@ -123,11 +123,11 @@ class Warm:
         namespaces_of: int | None = None,
         dies_with_run: bool = False,
     ) -> Forked:
-        """Start what `python -m module arguments...` is, in a session of its own.
+        """Start the equivalent of `python -m module arguments...` in a session of its own.
 
         `namespaces_of` is a process whose network and files it gets; with `dies_with_run` it is
         killed when this process ends, however that ends.  Raises OSError if no process can be
-        forked, or the warm process has ended or does not answer in `START_LIMIT` seconds.
+        forked, or the warm process has ended or does not answer within `START_LIMIT` seconds.
         """
         request = {
             "module": module,
@@ -155,8 +155,8 @@ class Warm:
     def trouble(self) -> str | None:
         """Return what is wrong with the warm process, in words that follow its name; else None.
 
-        When it ends, those that die with the run do.  When it is stopped, nobody tells of the end
-        of any: it is made to go on, so that a run can end them all.
+        When it ends, processes that die with the run do too.  When it is stopped, nobody reports
+        their ends: it is made to continue, so that a run can end them all.
         """
         self.receive(0.0)
         if self._gone or self._process.poll() is not None:
@@ -164,19 +164,19 @@ class Warm:
         return "was stopped by a signal" if self._goes_on() else None
 
     def _goes_on(self) -> bool:
-        """Have the warm process go on if it was stopped; return whether it was."""
+        """Make the warm process continue if it was stopped; return whether it was."""
         stopped = is_stopped(self._process.pid)
         if stopped:
             self._process.send_signal(signal.SIGCONT)
         return stopped
 
     def send_signal(self, pid: int, number: int) -> None:
-        """Have the warm process signal one of its own, if that has not ended."""
+        """Have the warm process signal one of its processes, unless that has ended."""
         with self._lock, contextlib.suppress(OSError):
             self._socket.send(json.dumps({"signal": number, "pid": pid}).encode())
 
     def receive(self, limit: float) -> None:
-        """Take what the warm process tells; wait for that at most `limit` seconds, or `LOOK`."""
+        """Process the warm process's messages; wait for them up to `limit` seconds, or `LOOK`."""
         waiting = select.poll()
         waiting.register(self._socket, select.POLLIN)
         with self._lock:
@@ -197,13 +197,13 @@ class Warm:
         if "ended" in report:
             self._running.pop(report["ended"]).returncode = report["code"]
         else:
-            if "pid" in report:  # known at once: it may have ended, which is told next
+            if "pid" in report:  # registered at once: the next report may be of its end
                 self._running[report["pid"]] = Forked(self, report["pid"])
                 report["process"] = self._running[report["pid"]]
             self._started = report
 
     def close(self) -> None:
-        """End the warm process, and with it those that die with the run."""
+        """End the warm process, and with it the processes that die with the run."""
         with self._lock:
             self.receive(0.0)
             self._socket.close()
@@ -211,7 +211,7 @@ class Warm:
         kill(self._process)
 
     def _lose(self) -> None:
-        """Take the processes that run for killed: nobody will tell of them."""
+        """Count running processes as killed: nobody will report their ends."""
         self._gone = True
         for process in self._running.values():
             process.returncode = -signal.SIGKILL
@@ -219,7 +219,7 @@ class Warm:
 
 
 class _Server:
-    """The warm process itself: forks, and tells who has ended."""
+    """The warm process itself: forks processes, and reports which have ended."""
 
     def __init__(self, run: socket.socket) -> None:
         self._run = run
@@ -234,13 +234,13 @@ class _Server:
     def serve(self, *, wait: bool = True) -> dict[str, Any] | None:
         """Serve until the run closes the socket, then return None.
 
-        In each process that is forked, return the request instead.  Without `wait`, serve only what
-        is asked already.
+        In each forked process, return the request instead.  Without `wait`, serve only requests
+        that have already arrived.
         """
         waiting = select.poll()
         waiting.register(self._woken, select.POLLIN)
         while True:
-            # Neither end waits for the other to read: each may have much to say.
+            # Neither end waits for the other to read: each may have much to send.
             waiting.register(self._run, select.POLLIN | (select.POLLOUT if self._untold else 0))
             ready = dict(waiting.poll(None if wait else 0))
             if not ready and not wait:
@@ -298,7 +298,7 @@ class _Server:
         self._flush()
 
     def _flush(self) -> None:
-        """Tell what is to be told, as far as the run's end takes it now."""
+        """Send pending reports, as far as the run's end accepts them now."""
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
             while self._untold:
                 self._run.send(self._untold[0], socket.MSG_DONTWAIT)
@@ -306,7 +306,7 @@ class _Server:
 
 
 def _run(request: Mapping[str, Any], warm: int) -> None:
-    """Run what a request asks for in this process, which was forked for it.  Raises OSError."""
+    """Run the request for which this process was forked.  Raises OSError."""
     if request["dies_with_run"]:
         die_with_parent(signal.SIGKILL, warm)
     os.setsid()
@@ -318,21 +318,21 @@ def _run(request: Mapping[str, Any], warm: int) -> None:
     sys.argv = [module, *request["arguments"]]
     for loaded in (module, f"{module}.__main__"):
         if not hasattr(sys.modules.get(loaded), "__path__"):
-            sys.modules.pop(loaded, None)  # what runs as __main__ is no second module beside it
+            sys.modules.pop(loaded, None)  # or it would exist a second time beside __main__
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Load modules, serve, and in each process that is forked run what it is for."""
+    """Load modules and serve; in each forked process, run its request."""
     descriptor, *modules, _ = arguments
     warm = os.getpid()
-    run = socket.socket(fileno=int(descriptor))  # open as long as this process has to say something
+    run = socket.socket(fileno=int(descriptor))  # open until the last report is sent
     server = _Server(run)
     request = None
     for module in modules:
         importlib.import_module(module)
         gc.freeze()  # shared memory stays shared
-        # What is asked first is loaded first, and need not wait for the others.
+        # The module requested first is loaded first, and need not wait for the others.
         request = server.serve(wait=False)
         if request is not None:
             break

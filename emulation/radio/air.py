@@ -1,4 +1,4 @@
-"""Frames on the air: who locks on to which, what disturbs what, and who receives.
+"""Frames on the air: which stations lock on to them, how they interfere, and who receives them.
 
 Theory of operation.  Interference is worked out pair by pair when a frame starts, between it and
 the frames on the air nearby; a frame that met no other is decided from its link table alone.
@@ -13,7 +13,7 @@ frame's receivers and not in `lost`.  A station that transmits hears nothing (ha
 each piece has its own SINR and its bits survive accordingly (as ns-3's InterferenceHelper does).
 
 *Unit disk.*  Frames that overlap at a station destroy each other there; in a unit disk without
-collisions frames do not meet at all.
+collisions frames do not interact at all.
 
 *Threshold.*  Without bit errors there is no noise either.  Of two frames that a station senses at
 once it loses the later one; it loses the first too, unless that is stronger by the capture
@@ -36,11 +36,11 @@ from emulation.radio.propagation import Floats
 from emulation.radio.spec import RadioSpec, UnitDisk
 
 WORTH_ARRAYS: Final = 60
-"""Pairs of a receiver and an interferer from which NumPy is faster than a loop."""
+"""Number of receiver-interferer pairs from which NumPy is faster than a loop."""
 
 
 class FrameJob:
-    """A frame that a host sends, and how far it has got."""
+    """A frame that a host sends, and its progress."""
 
     __slots__ = ("aired", "attempts", "delivered", "destination", "frame", "size", "tries")
 
@@ -55,12 +55,12 @@ class FrameJob:
         self.attempts = 0
         """Tries so far; if the host chose their rates, an RTS without an answer is one as well."""
         self.aired = False
-        """Whether it has been on the air itself."""
+        """Whether the frame itself, not only its RTS, has been on the air."""
         self.delivered = False
 
 
 class Coding:
-    """How the bits of frames of one length and rate fare: `sure_db`, and the same ratio linear."""
+    """Survival of the bits of frames of one length and rate: `sure_db`, also as linear ratio."""
 
     __slots__ = ("bits", "flawless", "sure", "sure_db", "table")
 
@@ -114,10 +114,10 @@ class Transmission:
         """When its first data bit starts."""
         self.end = end
         self.reserved = reserved
-        """How long stations that sense the frame stay silent: to its end, or that of its ACK."""
+        """Until when stations that sense the frame stay silent: its end, or that of its ACK."""
         self.coding = coding
         self.job = job
-        """The host's job; for an ACK, that of the frame it acknowledges."""
+        """The host's job; for an ACK, that of the acknowledged frame."""
         self.acknowledges = acknowledges
         self.number = 0
         """How many frames, this one included, have been on the air so far."""
@@ -159,12 +159,12 @@ class ControlFrame(Transmission):
         nav: float,
         answers: ControlFrame | None = None,
     ) -> None:
-        """Make one that lasts and reserves as `timing` has it: payload, end, reserved."""
+        """Create one with the times `timing`: payload, end, reserved."""
         payload, end, reserved = timing
         super().__init__(row, destination, start, payload, end, reserved, coding, job)
         self.nav = nav
         self.answers = answers
-        """The RTS, of a CTS."""
+        """The RTS that a CTS answers."""
 
 
 class Air:
@@ -174,7 +174,7 @@ class Air:
         self.active: dict[int, Transmission] = {}
         """Source: its frame on the air."""
         self.watch: Callable[[Transmission], None] | None = None
-        """Told of every frame that is put on the air."""
+        """Called with every frame that is put on the air."""
         self._noise = noise_mw
         self._capture_db = radio.capture_threshold_db
         self._unit_disk = isinstance(radio.propagation, UnitDisk)
@@ -194,7 +194,7 @@ class Air:
                 continue  # an acknowledgement starts a little later than it is put on the air
             other = old.row
             distance = math.hypot(row.x - other.x, row.y - other.y)
-            # Most frames are too far away for a look at who is above the floor of either.
+            # Most frames are too far away to check which stations are above the floor of both.
             if receivers_reach < 0.0:
                 receivers_reach = row.receiver_reach
             if distance > receivers_reach + other.reach and (
@@ -244,12 +244,12 @@ class Air:
                 new.lost.add(receiver)
 
     def remove(self, frame: Transmission) -> None:
-        """Take a frame off the air, at its end, before its receivers are decided."""
+        """Remove a frame from the air, at its end, before its receivers are determined."""
         del self.active[frame.source]
 
     @staticmethod
     def forget(frame: Transmission) -> None:
-        """Drop what a frame met, once its receivers are decided: overlaps are reference cycles."""
+        """Drop a frame's overlaps, which are reference cycles, once its receivers are known."""
         frame.overlaps = NO_FRAMES
 
     def busy(self, station: int) -> bool:

@@ -1,4 +1,4 @@
-"""Link budget of a radio: transmit power, noise, and the powers at which things happen.
+"""Link budget of a radio: transmit power, noise, and power thresholds.
 
 Received power falls through four levels with distance.  Down to `sensitivity_dbm` a 1,000-byte
 broadcast at the basic rate is lost less than once in ten; down to `sense_dbm` a station notices
@@ -35,9 +35,9 @@ FLOOR_BELOW_NOISE_DB: Final = 10.0
 AT_RANGE_DB: Final = 1e-5
 """How far below the power at a range a station still counts as in it: powers are rounded."""
 POWER_DECIMALS: Final = 6
-"""Powers are rounded to these, so that processors with other instructions decide alike."""
+"""Decimals of powers, so that processors with different instructions decide alike."""
 ROUNDING_DB: Final = 1e-3
-"""More than powers are rounded by."""
+"""An upper bound of the rounding error of powers."""
 SHADOWING_DEVIATIONS: Final = 4.0
 """Links that shadowing lifts by more than this many sigma (1 in 30,000) are cut off."""
 
@@ -103,7 +103,7 @@ def received_dbm(budget: Budget, loss_db: Floats) -> Floats:
 
 
 def reach_at(radio: RadioSpec, budget: Budget, level_dbm: float) -> float:
-    """Return the metres beyond which nobody receives a level, if there is no shadowing."""
+    """Return the distance in metres beyond which nobody receives a level, without shadowing."""
     gain = 2 * radio.antenna_gain_dbi
     return _distance_at(radio, budget.tx_dbm + gain - level_dbm + ROUNDING_DB)
 

@@ -1,4 +1,4 @@
-"""What the medium counts, per station."""
+"""The medium's counters, per station."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES: Final = (
 
 
 class Counters:
-    """What has happened so far; each list has one number per station."""
+    """Counts so far; each list has one number per station."""
 
     def __init__(self, count: int) -> None:
         self.queued = [0] * count
@@ -31,7 +31,7 @@ class Counters:
         self.retry_drops = [0] * count
         """Unicasts given up without an ACK, or a CTS."""
         self.queue_drops = [0] * count
-        """Frames that found the queue full, made room in it, or waited when the station failed."""
+        """Frames dropped from or at a full queue, or waiting when the station failed."""
         self.collisions = [0] * count
         """Frames that this station would have received, had no other overlapped them."""
         self.noise_losses = [0] * count

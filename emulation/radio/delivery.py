@@ -1,4 +1,4 @@
-"""What a medium hands its owner: frames that have arrived, and the outcome of unicasts."""
+"""A medium's output to its owner: frames that arrived, and the outcome of unicasts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Delivery(NamedTuple):
 
 
 class Overheard(Delivery):
-    """A unicast's end, and the stations that listened to it, though it was not for them."""
+    """A unicast's end, and the stations that overheard it."""
 
     __slots__ = ()
 
 
 class Status(NamedTuple):
-    """What a sender learns of a unicast when it is done with it, at `time`.
+    """The sender's outcome of a unicast, final at `time`.
 
     `acknowledged` says that an ACK came; `attempts` is how often the frame was on the air.
     """

@@ -1,10 +1,10 @@
-"""How the radios of one channel differ: power and antenna of each, and links that were overridden.
+"""How the radios of one channel differ: power and antenna of each, and overridden links.
 
 Theory of operation.  A radio's own transmit power and antenna gain shift the levels of all links
-from it, its gain those of all links to it (IEEE 802.11 radios may all differ).  So a link may have
-another level than the link back, and a station may sense one that does not sense it.  An overridden
-link has the level, the rate or the additional loss that was given to it, wherever its ends are, as
-in wmediumd's tables of links; it may be overridden in one direction only.
+from it, its gain those of all links to it (IEEE 802.11 radios may all differ).  So a link and its
+reverse may have different levels, and a station may sense one that does not sense it.  An
+overridden link has a fixed level, rate or additional loss, wherever its ends are, as in wmediumd's
+tables of links; it may be overridden in only one direction.
 
 Stations may be above the plane, which lengthens their links.
 
@@ -27,7 +27,7 @@ from emulation.radio.propagation import Floats, Indices, shadowing_db
 Pair = tuple[int, int]
 """Source and receiver."""
 FADES: Final = 4.0
-"""Standard deviations of fading up to which a link reaches farther (1 in 30,000 is above)."""
+"""Standard deviations of fading by which a link may reach farther (1 in 30,000 exceed them)."""
 
 
 class Differences:
@@ -35,20 +35,20 @@ class Differences:
 
     def __init__(self, count: int) -> None:
         self.transmit: Floats = np.zeros(count)
-        """What each station sends above the common power and gain."""
+        """By how much each station sends above the common power and gain."""
         self.receive: Floats = np.zeros(count)
-        """How much more each antenna has than the common one."""
+        """By how much each antenna's gain exceeds the common one."""
         self.levels: dict[Pair, float] = {}
         """Received power of overridden links, dBm."""
         self.rates: dict[Pair, int] = {}
-        """Index of the rate of their unicasts."""
+        """Index of the rate of unicasts on overridden links."""
         self.heights: Floats | None = None
         """Metres above the plane; None if all are in it."""
         self.fading_db = 0.0
         self.block = 0
-        """Seed of the present block of fading."""
+        """Seed of the current block of fading."""
         self.allowed: dict[int, tuple[int, ...]] = {}
-        """Station: indices of the rates that its unicasts may have, ascending."""
+        """Station: indices of the rates allowed for its unicasts, ascending."""
 
     @property
     def reach_db(self) -> float:
@@ -63,7 +63,7 @@ class Differences:
         return np.asarray(np.hypot(plane, self.heights[one] - self.heights[other]))
 
     def set_power(self, station: int, transmit_db: float, receive_db: float) -> None:
-        """Let a station send, and hear, with so much more than the common power and gain."""
+        """Set by how much a station sends and receives above the common power and gain."""
         self.transmit[station], self.receive[station] = transmit_db, receive_db
 
     def lift(self, metres: npt.ArrayLike) -> None:
@@ -80,7 +80,7 @@ class Differences:
         self.allowed[station] = rates
 
     def fade(self, one: Indices, other: Indices) -> Floats | float:
-        """Return by how much links exceed their mean level in the present block."""
+        """Return by how much links exceed their mean level in the current block."""
         if not self.fading_db:
             return 0.0
         return shadowing_db(self.block, one, other, self.fading_db)
@@ -97,7 +97,7 @@ class Differences:
             heard[pair] = level >= floor_dbm
 
     def with_overridden(self, source: int, near: Indices) -> Indices:
-        """Return the stations `near`, and those that a link of `source` was overridden to."""
+        """Return the stations `near`, and those to which `source` has an overridden link."""
         others = [other for one, other in self.levels if one == source]
         others += [one for one, other in self.levels if other == source]
         return np.union1d(near, np.array(others, dtype=near.dtype)) if others else near

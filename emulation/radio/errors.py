@@ -1,4 +1,4 @@
-"""How likely a frame survives noise and interference, by SINR and rate.
+"""The probability that a frame survives noise and interference, by SINR and rate.
 
 Theory of operation.  Every bit of a frame survives on its own, so a frame of n bits at constant
 SINR arrives with exp(n s), where s <= 0 is the logarithm of one bit's survival.  Logarithms add:
@@ -37,9 +37,9 @@ Floats = npt.NDArray[np.float64]
 
 DSSS_BANDWIDTH: Final = 22e6
 CERTAIN: Final = 1e-9
-"""Loss below which a frame is taken to arrive, and survival below which it is taken to be lost."""
+"""Loss below which a frame counts as arrived, and survival below which it counts as lost."""
 LEAST_LOG_SURVIVAL: Final = -50.0
-"""Logarithm of survival without a chance; finite, so that zero bits still cost nothing."""
+"""Logarithm of a hopeless bit's survival; finite, so that zero bits still cost nothing."""
 
 # Free distance, step, and the weights c_d of the information errors on paths of distance d.
 _SPECTRA: Final[dict[str, tuple[int, int, int, tuple[int, ...]]]] = {
@@ -154,9 +154,9 @@ class SurvivalTable:
         return below + (self._list[index + 1] - below) * (offset - index)
 
     def sure_db(self, bits: int) -> float:
-        """Return the SINR in decibels from which frames of `bits` are taken to arrive for sure.
+        """Return the SINR in decibels from which frames of `bits` count as certain to arrive.
 
-        From there on they are lost less often than `CERTAIN`.
+        From there on, less than the share `CERTAIN` is lost.
         """
         return self.required_db(bits, CERTAIN) + 1 / self.PER_DB
 
@@ -168,7 +168,7 @@ class SurvivalTable:
 
 
 class ThresholdTable(SurvivalTable):
-    """No bit is ever in error: reception is a matter of power alone (`RadioSpec.reception`)."""
+    """No bit is ever in error: reception depends only on power (`RadioSpec.reception`)."""
 
     def __init__(self, rate: Rate) -> None:
         self.rate = rate

@@ -1,6 +1,6 @@
 """Faults of radios, by name, over the media of a network; several may overlap.
 
-What two faults take down is up again when both have ended.
+Anything that two faults take down is up again when both have ended.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class RadioFaults:
     def __init__(self, channels: Sequence[tuple[Medium, Mapping[str, int]]]) -> None:
         self._channels = channels
         self._active: Counter[tuple[str, ...]] = Counter()
-        """What is down, by names, and by how many faults."""
+        """Radios and links that are down, by names, with the number of faults."""
         self._jammers: dict[Jammer, list[int]] = {}
-        """Their numbers; several may be alike."""
+        """Numbers of the active jammers; several may be equal."""
 
     def begin(self, fault: RadioFault, now: float) -> None:
         """Make a fault at time `now`."""
@@ -75,7 +75,7 @@ class RadioFaults:
                 self._switch(names, fail=True)
 
     def end(self, fault: RadioFault, now: float) -> None:
-        """End a fault that was made, at time `now`."""
+        """End a fault at time `now`."""
         if fault.kind == "jam":
             self._channels[0][0].jamming.end(self._jammers[_jammer(fault)].pop(), now)
             return

@@ -1,8 +1,8 @@
-"""A grid of cells over the stations: which of them may be within reach of a position.
+"""A grid of cells to look up which stations may be within reach of a position.
 
 Theory of operation.  Stations are sorted by the cell they are in, row of cells by row, so that the
 cells that a circle covers are one stretch of that order in each row.  Cells are half a reach wide:
-smaller ones would fit the circle better and cost more stretches.
+smaller ones would fit the circle better but take more stretches.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Grid:
         self._places: list[int] | None = None
 
     def place(self, station: int) -> int:
-        """Return the place of a station in `order`."""
+        """Return the index of a station in `order`."""
         if self._places is None:
             places = np.empty(len(self.order), np.intp)
             places[self.order] = np.arange(len(self.order))
@@ -47,9 +47,9 @@ class Grid:
         return self._places[station]
 
     def pairs(self, stations: Indices) -> tuple[Indices, Indices]:
-        """Return who is within reach of each of several stations, and some beyond, unordered.
+        """Return the stations within reach of each of several stations, and some beyond, unordered.
 
-        Two arrays: places in `stations`, and who is near the one there (itself too).
+        Two arrays: indices into `stations`, and the stations near the one there (itself included).
         """
         beyond = self._spans[-1]
         rows = self._row[stations][:, None] + self._spans

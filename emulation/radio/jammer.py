@@ -1,4 +1,4 @@
-"""What disturbs all links of a region: jammers, and lines that no link crosses."""
+"""Disturbances of a region: jammers, and lines that no link crosses."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Jammers: sources of noise that come and go in bursts, on the air beside the stations' frames.
 
 A burst is a `Transmission` that nobody decodes: interference to receivers that hear it, and busy
-air to stations that sense it.  On a unit disk without collisions frames do not meet, and jammers do
-nothing.
+air to stations that sense it.  On a unit disk without collisions frames do not interact, so jammers
+have no effect.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ NOBODY: Final = -2
 class Jamming:
     """The jammers of a medium.
 
-    `push(time, kind, what)` has `step` called at a time, with a negative kind; `silence(frame)`
-    freezes the contenders that sense a burst, and `resume(frame, now)` has them count on after one
-    that was cut short.
+    `push(time, kind, what)` schedules a call of `step`, with a negative kind; `silence(frame)`
+    freezes the contenders that sense a burst, and `resume(frame, now)` lets them continue counting
+    after one that was cut short.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class Jamming:
         self._coding = Coding(table.basic, 1)
 
     def begin(self, now: float, jammer: Jammer) -> int:
-        """Let a jammer begin; return its number."""
+        """Start a jammer; return its number."""
         number = self._table.add_jammer(jammer)
         self._push(now, _BEGINS, number)
         return number
 
     def end(self, number: int, now: float) -> None:
-        """End a jammer, and its burst that is on the air."""
+        """Stop a jammer, and its burst on the air."""
         self._push(now, _STOPS, number)
 
     def step(self, kind: int, what: Any, now: float) -> None:

@@ -13,13 +13,13 @@ from emulation.radio.propagation import Floats, Indices
 
 HOPELESS: Final = math.log(CERTAIN)
 Outcome = tuple[tuple[int, ...], tuple[tuple[int, float], ...]]
-"""Receivers that surely get a broadcast, and others with their chance."""
+"""Receivers certain to get a broadcast, and others with their probability."""
 WHOLE_ROWS: Final = 5000
-"""Stations up to which a row that meets others holds a power for each of them: 40 kB."""
+"""Most stations for which a row with interference holds a dense array of powers: 40 kB."""
 
 
 class Surroundings:
-    """Where a row has the stations from that do not notice its frames, if they are needed."""
+    """Source of the stations that do not notice a row's frames, fetched only when needed."""
 
     def around(self, source: int) -> tuple[list[int], list[float], list[float]]:
         """Return all stations above the interference floor, with distance and SNR."""
@@ -37,7 +37,7 @@ class Matrix(NamedTuple):
 
 
 class LinkTable:
-    """What a row asks of the table that it belongs to: levels in decibels above the noise."""
+    """The table of a row, as the row uses it: levels in decibels above the noise."""
 
     count: int
     noise_mw: float
@@ -91,7 +91,7 @@ class LinkRow:
         "y",
     )
     jams: ClassVar[bool] = False
-    """Whether it is that of a jammer, whose bursts nobody can decode."""
+    """Whether it belongs to a jammer, whose bursts nobody can decode."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class LinkRow:
         self._links = links
         self._surroundings = surroundings
         self.reach = reach
-        """Metres beyond which nobody is above the interference floor, not less than there are."""
+        """Metres beyond which nobody is above the interference floor; an upper bound."""
         self._near = near
         self._distance = distance
         self._snr = snr_db
@@ -133,11 +133,11 @@ class LinkRow:
                 survives.append(survival[at])
         heard.append(source)
         self.sense: frozenset[int] = frozenset(heard)
-        """Stations that notice a frame, the source itself too."""
+        """Stations that notice a frame, including the source itself."""
         self.hears = self.sense
         """Sources whose frames the station notices: the same, unless radios differ in power."""
         self.certain: dict[int, Outcome] = {}
-        """Bits of a broadcast: receivers that surely get it, and others with their chance."""
+        """By bits of a broadcast: receivers certain to get it, and others with their chance."""
         self.rates: dict[int, int] = {}
         """Receiver: index of the rate of unicasts."""
 
@@ -150,7 +150,7 @@ class LinkRow:
             self._surroundings = None
 
     def broadcast_outcome(self, bits: int) -> Outcome:
-        """Return who surely gets an undisturbed broadcast of `bits`, and others' chances."""
+        """Return who is certain to get an undisturbed broadcast of `bits`, and others' chances."""
         outcome = self.certain.get(bits)
         if outcome is None:
             sure, others = [], []
@@ -222,7 +222,7 @@ class LinkRow:
 
 
 class JamRow(LinkRow):
-    """Whom a jammer disturbs: it has no receivers."""
+    """The stations that a jammer disturbs; it has no receivers."""
 
     __slots__ = ()
     jams: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Which stations hear which, how strongly, and at what rate: the link table of a radio.
+"""Which stations hear each other, how strongly, and at what rate: the link table of a radio.
 
 Theory of operation.  A `LinkRow` holds the links of one station.  Rows are made when a station
 first transmits from its present position and are dropped when stations move or fail, so that a
@@ -6,13 +6,13 @@ static network makes each row once and a mobile one only the rows it uses.  In t
 the powers of all pairs are computed together, once per move, and rows are cut from that matrix:
 NumPy costs microseconds a call, whatever the size.  Larger networks never hold an N x N matrix; a
 row looks at the stations in the cells of a grid that its reach covers, together with rows beside it
-(`emulation.radio.snapshot`), unless shadowing, failures or differences make each link a case of its
-own.  What is seldom needed of a row is computed on first use.  Powers and thresholds are the same
-in both directions, so a row also says whom its station hears.
+(`emulation.radio.snapshot`), unless shadowing, failures or differences make each link unique.
+Seldom needed parts of a row are computed on first use.  Powers and thresholds are the same in both
+directions, so a row also says whom its station hears.
 
-What a row holds of a neighbour depends on the received power (see `emulation.radio.budget`):
-`power` holds every station above the interference floor, `sense` those that notice a frame (the
-source itself too), and `snr_db` those that can lock on to one, which are the receivers.
+The received power decides where a row lists a neighbour (see `emulation.radio.budget`): `power` has
+every station above the interference floor, `sense` those that notice a frame (including the source
+itself), and `snr_db` those that can lock on to one, which are the receivers.
 
 Powers are rounded to a millionth of a decibel, so that processors whose logarithms differ in the
 last bit decide alike.
@@ -52,9 +52,9 @@ LOCK_PROBABILITY: Final = 0.01
 CACHED_LINKS: Final = 4_000_000
 """Neighbours held in all rows together, some 500 MB, before rows are dropped."""
 FEW: Final = 60
-"""Stations up to which a matrix of all pairs costs less than a snapshot."""
+"""Most stations for which a matrix of all pairs costs less than a snapshot."""
 DENSE: Final = 400
-"""The same, if there can be no snapshot, than the rows that are used, one by one."""
+"""Most stations for which, without snapshots, it costs less than individual rows."""
 
 
 class Links(LinkTable):
@@ -86,31 +86,31 @@ class Links(LinkTable):
         self.down: set[int] = set()
         self._cut: set[tuple[int, int]] = set()
         self._lines: list[Line] = []
-        """Across which no link leads."""
+        """Lines that no link crosses."""
         self._sides: list[int] | None = None
-        """Station: a number that those on the same sides of all lines share; None without lines."""
+        """By station: a number shared by those on the same sides of all lines; None without any."""
         self._jammers: dict[int, Jammer] = {}
-        """By the number that they have as a source: from `count` on."""
+        """By their number as a source, from `count` on."""
         self._jam_rows: dict[int, JamRow] = {}
         self.losses: dict[tuple[int, int], float] = {}
-        """Source and receiver: the share of frames lost besides, of links overridden so."""
+        """Source and receiver: the additional share of frames lost on an overridden link."""
         self._differences: Differences | None = None
         """None if all radios are the same."""
         self._hears: list[frozenset[int]] | None = None
-        """Beside the matrix, if radios differ: whom each station senses."""
+        """With the matrix, if radios differ: the stations that each one senses."""
         self._reach = self.budget.reach
         self._next_jammer = count
-        """Never used again: frames may have met a burst of a jammer that is gone."""
+        """Numbers are never reused: frames may have met a burst of a jammer that is gone."""
         self._seed = seed
         self._xy = np.zeros((count, 2))
         self._rows: list[LinkRow | None] = [None] * count
         self._cached, self._cached_links = 0, cached_links
         self._matrix: Matrix | None = None
-        """Up to `DENSE` stations."""
+        """Only with at most `DENSE` stations."""
         self._grid: Grid | None = None
         self._snapshot: Snapshot | None = None
         self._together = True
-        """Whether enough stations transmit between two moves to work out their links together."""
+        """Whether enough stations transmit between two moves to compute their links together."""
         self.sense_snr_db = self.budget.sense_dbm - self.budget.noise_dbm
         bits = 8 * self.phy.mpdu_bytes(REFERENCE_BYTES)
         self._rate_needs = [
@@ -123,7 +123,7 @@ class Links(LinkTable):
         if radio.reception == "threshold":
             self.lock_db = self.budget.sensitivity_dbm - self.budget.noise_dbm - AT_RANGE_DB
         self._noticed = sensed(radio, self.budget, self.budget.noise_dbm + self.lock_db)
-        """Where a frame is noticed; None if that does not follow from the distance."""
+        """The reach within which a frame is noticed; None if distance does not determine it."""
 
     def set_positions(self, xy: npt.ArrayLike) -> None:
         """Set the positions: an array (N, 2) of metres.  Raises ValueError for another shape."""
@@ -181,7 +181,7 @@ class Links(LinkTable):
         rate_mbps: float | None = None,
         loss: float = 0.0,
     ) -> None:
-        """Fix what is given of the link from `source` to `receiver`; without anything, free it.
+        """Override properties of the link from `source` to `receiver`; without any, end that.
 
         `level_dbm` is the received power, `rate_mbps` the rate of unicasts (the fastest that is not
         above it), `loss` the share of data frames that the receiver loses whatever their level,
@@ -203,8 +203,8 @@ class Links(LinkTable):
     def _own(self) -> Differences:
         if isinstance(self.radio.propagation, UnitDisk) or self.radio.sense_range is not None:
             raise ValueError(
-                "radios differ in power, and links are overridden, only if the propagation is no "
-                "unit disk and there is no sense_range"
+                "radios may differ in power, and links be overridden, only if the propagation is "
+                "not a unit disk and there is no sense_range"
             )
         if self._differences is None:
             self._differences = Differences(self.count)
@@ -221,7 +221,7 @@ class Links(LinkTable):
         self._forget()
 
     def add_jammer(self, jammer: Jammer) -> int:
-        """Add a jammer; return the number that it has as a source of transmissions."""
+        """Add a jammer; return its number as a source of transmissions."""
         number = self._next_jammer
         self._next_jammer += 1
         self._jammers[number] = jammer
@@ -238,7 +238,7 @@ class Links(LinkTable):
         return self._jammers.get(number)
 
     def jam_row(self, number: int) -> JamRow:
-        """Return whom a jammer disturbs."""
+        """Return the stations that a jammer disturbs."""
         row = self._jam_rows.get(number)
         if row is None:
             jammer = self._jammers[number]
@@ -303,7 +303,7 @@ class Links(LinkTable):
         return row
 
     def _length(self, dx: Floats, dy: Floats, one: Indices, other: Indices) -> Floats:
-        """Return the length of links, metres, from that of their sides in the plane."""
+        """Return the length of links, metres, from their extents in the plane."""
         plane, own = np.sqrt(dx * dx + dy * dy), self._differences
         return plane if own is None else own.in_space(plane, one, other)
 
@@ -378,7 +378,7 @@ class Links(LinkTable):
     ) -> tuple[Indices, Floats, Floats]:
         """Return which of the stations `near` hear `source`, with distances and SNR.
 
-        If `back`, those that it hears.
+        With `back`, those that it hears.
         """
         dx, dy = (self._xy[near] - self._xy[source]).T
         ends = np.asarray(source), near
@@ -394,7 +394,7 @@ class Links(LinkTable):
         return near[heard], distance[heard], power[heard] - self.budget.noise_dbm
 
     def _own_row(self, row: LinkRow) -> LinkRow:
-        """Complete a row of radios that differ: whom it senses, and overridden rates."""
+        """Complete a row of differing radios: the stations it senses, and overridden rates."""
         source, own = row.source, self._own()
         for (one, other), rate in own.rates.items():
             if one == source:
@@ -420,14 +420,14 @@ class Links(LinkTable):
         return other not in self.down and pair not in self._cut
 
     def signal_dbm(self, source: int, receiver: int) -> float:
-        """Return the power in dBm at which `receiver` hears `source`; the least if it does not."""
+        """Return the power in dBm at which `receiver` hears `source`; the lowest if it does not."""
         return self.row(source).snr_db.get(receiver, self.lock_db) + self.budget.noise_dbm
 
     def unicast_rate(self, row: LinkRow, receiver: int) -> int:
         """Return the index of the rate to a station: the fastest that loses < 1 in 10, or basic.
 
-        Ideal rate control: the sender knows the link's SNR, as in ns-3's IdealWifiManager.  If
-        the radio has a `data_rate_mbps`, it is that.
+        Ideal rate control: the sender knows the link's SNR, as in ns-3's IdealWifiManager.  A
+        `data_rate_mbps` of the radio takes precedence.
         """
         if self._data_rate is not None:
             return self._data_rate

@@ -1,6 +1,6 @@
-"""Ethernet addresses as they are written, in hexadecimal with colons, as bytes and as numbers.
+"""Ethernet addresses as text, hexadecimal with colons, as bytes and as numbers.
 
-Apart from the rest, so that processes which load no radio model can use it.
+A separate module, for processes that load no radio model.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The radio channel shared by all stations: CSMA/CA of 802.11 over `emulation.radio.air`.
 
-Sans-I/O: the medium has no clock and no sockets.  Its owner says what is sent and what time it
-is, and is told which frames have arrived at which stations.  Given the same calls and the same
-generator it does the same, to the bit.
+Sans-I/O: the medium has no clock and no sockets.  Its owner passes frames and the time, and gets
+the frames that arrive at stations.  Given the same calls and the same generator it does the same,
+to the bit.
 
     medium.transmit(now, source, destination, size_bytes, frame)
-    medium.next_event()             when something will happen on its own
-    medium.advance(now)             what has arrived until now
+    medium.next_event()             when something will happen by itself
+    medium.advance(now)             frames that have arrived by now
     medium.next_delivery(until)     the next arrival, for an owner whose clock waits for it
     medium.listen(station)          have unicasts for others that it decodes arrive there as well
-    medium.withdraw(source, to)     take back what has not been on the air
+    medium.withdraw(source, to)     take back frames that have not been on the air
 
 Theory of operation: the distributed coordination function (IEEE 802.11-2016, 10.3), as a
 discrete-event simulation whose events are only those of contenders and of frames on the air.
@@ -183,7 +183,7 @@ class Medium(Sender):
         return self._heap[0][0] if self._heap else FOREVER
 
     def advance(self, now: float) -> list[Delivery]:
-        """Let time pass until `now` and return what has arrived since the last call, in order."""
+        """Let time pass until `now`; return the arrivals since the last call, in order."""
         self._run(now)
         if not self._out:
             return []
@@ -193,8 +193,7 @@ class Medium(Sender):
     def next_delivery(self, until: float) -> Delivery | None:
         """Let time pass until something arrives, and return it; None if `until` comes first.
 
-        None also if `on_status` stopped it.  What is due at that instant after it has not
-        happened yet.
+        None also if `on_status` stopped it.  Later events of that instant have not happened yet.
         """
         heap, out = self._heap, self._out
         self._stopped = False
@@ -209,9 +208,9 @@ class Medium(Sender):
         return out.pop(0)
 
     def listen(self, station: int, listens: bool = True) -> None:
-        """Let a station's radio be promiscuous: it is given unicasts for others as `Overheard`.
+        """Make a station's radio promiscuous: it gets unicasts for others as `Overheard`.
 
-        Every try that it decodes arrives, at its end, after the unicast itself.
+        Every try that it decodes arrives at its end, after the unicast itself.
         """
         if listens:
             self._listeners.add(station)
@@ -219,13 +218,13 @@ class Medium(Sender):
             self._listeners.discard(station)
 
     def watch(self, observer: Callable[[Transmission], None]) -> None:
-        """Have `told` be told of every frame that is put on the air."""
+        """Have `observer` called with every frame that is put on the air."""
         self._air.watch = observer
 
     def withdraw(self, source: int, destination: int) -> list[Any]:
         """Take back the frames of a station for another that were not on the air; in order.
 
-        One whose RTS is, or has just been given up, stays.
+        A frame whose RTS is on the air or was just given up stays.
         """
         station = self._stations[source]
         queue, current = station.queue, station.job
@@ -241,7 +240,7 @@ class Medium(Sender):
             queue.clear()
             queue.extend(left)
             if not queue and source in self._contenders:
-                # The countdown goes on, with nothing to send after it.
+                # The countdown continues, with nothing to send after it.
                 self._contenders.discard(source)
                 station.post_backoff = self._now
                 station.since = self._sensing.frames
@@ -382,7 +381,7 @@ class Medium(Sender):
         self._sensing.silence(frame, self._contenders, self._stations)
 
     def _resume(self, frame: Transmission, now: float) -> None:
-        """Have contenders that sense a frame which was cut short count on."""
+        """Let contenders that sense a frame that was cut short continue counting."""
         for index in frame.row.sense & self._contenders:
             station = self._stations[index]
             if self._sensing.resume(station, now):

@@ -34,7 +34,7 @@ Indices = npt.NDArray[np.intp]
 
 SPEED_OF_LIGHT: Final = 299_792_458.0
 UNIT_DISK_RANGE: Final = 250.0
-"""Metres: radius of a unit disk without a range of its own."""
+"""Default radius of a unit disk, metres."""
 UNIT_DISK_LOSS_DB: Final = 40.0
 """Loss inside a unit disk: any value far above the noise."""
 UNIT_DISK_SENSED_DB: Final = 130.0
@@ -53,8 +53,8 @@ def _free_space_db(radio: RadioSpec, distance: Floats | float) -> Floats:
 def path_loss_db(radio: RadioSpec, distance: npt.ArrayLike) -> Floats:
     """Return the mean path loss in decibels at each distance in metres, any shape.
 
-    Outside a unit disk it is infinite, or so great within `sense_range` that frames are sensed and
-    disturb nothing.  Never negative: the far-field formulas fail within a wavelength.
+    Outside a unit disk it is infinite, or within `sense_range` so great that frames are sensed but
+    do not interfere.  Never negative: the far-field formulas fail within a wavelength.
     """
     metres = np.maximum(np.asarray(distance, dtype=np.float64), 1e-3)
     model = radio.propagation

@@ -1,9 +1,9 @@
-"""How far a radio reaches for a power, and the power for a range, at a level that receivers need.
+"""The range of a power, and the power for a range, given the level that receivers need.
 
-Theory of operation.  Reception ends at a level, `threshold_dbm`, which is what programs that model
-a link by its level alone mean by range (Mininet-WiFi: -91 dBm).  Here a frame survives by its SNR,
-so the noise figure of the receivers is what makes that level the sensitivity: a broadcast of 1,000
-bytes at the basic rate is then lost once in ten times at it (`emulation.radio.budget`).
+Theory of operation.  Reception ends at a level, `threshold_dbm`, which defines range in programs
+that model a link only by its level (Mininet-WiFi: -91 dBm).  Here a frame survives by its SNR, so
+the receivers' noise figure is chosen to make that level the sensitivity: a broadcast of 1,000 bytes
+at the basic rate is then lost once in ten times at it (`emulation.radio.budget`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HALVINGS: Final = 60
 
 
 def range_of(radio: RadioSpec, level_dbm: float, threshold_dbm: float) -> float:
-    """Return the metres at which a level falls to the threshold, on average over links.
+    """Return the distance in metres at which a level falls to the threshold, averaged over links.
 
     `level_dbm` is the transmit power with the gains of both antennas.
     """
@@ -47,7 +47,7 @@ def power_for(radio: RadioSpec, metres: float, gains_dbi: float, threshold_dbm: 
 def with_sensitivity(radio: RadioSpec, threshold_dbm: float) -> RadioSpec:
     """Return a radio with the noise figure that makes the threshold its sensitivity.
 
-    Raises ValueError if its noise would be below the thermal one, or if it has no noise.
+    Raises ValueError if its noise would be below thermal noise, or if it has none.
     """
     if isinstance(radio.propagation, UnitDisk):
         raise ValueError("a unit disk has no levels: choose another propagation")
@@ -58,6 +58,6 @@ def with_sensitivity(radio: RadioSpec, threshold_dbm: float) -> RadioSpec:
     if figure < 0.0:
         raise ValueError(
             f"a threshold of {threshold_dbm:g} dBm is below the thermal noise: 802.11"
-            f"{radio.standard} needs {least:.1f} dBm at least"
+            f"{radio.standard} needs at least {least:.1f} dBm"
         )
     return radio.model_copy(update={"noise_figure_db": figure})

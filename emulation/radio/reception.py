@@ -1,8 +1,8 @@
-"""Who receives a frame when it ends: noise, interference, failed links, and the counters of each.
+"""Which stations receive a frame when it ends: noise, interference, failed links, and counters.
 
-The chances are those of the link table (`emulation.radio.links`) and, for frames that met others,
-of `emulation.radio.air`.  Draws are made in the order of the receivers, one each, so that the same
-generator gives the same receivers.
+The chances come from the link table (`emulation.radio.links`) and, for frames that met others, from
+`emulation.radio.air`.  One number is drawn for each receiver, in order, so that the same generator
+gives the same receivers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from emulation.radio.links import Links
 
 
 class Reception:
-    """Decides about frames of stations whose links are `table`; `draw()` is uniform in [0, 1)."""
+    """Decides reception among stations whose links are `table`; `draw()` is uniform in [0, 1)."""
 
     def __init__(
         self, table: Links, air: Air, counters: Counters, draw: Callable[[], float]
@@ -72,7 +72,7 @@ class Reception:
     def overhearers(self, frame: Transmission, listeners: set[int]) -> list[int]:
         """Return which of some stations decode a unicast that is for another, at its end.
 
-        They are not counted: what is lost here was not for them.
+        They are not counted, as losses here were not meant for them.
         """
         coding = frame.coding
         certain, others = frame.row.outcome_at(coding.table, coding.bits)
@@ -128,6 +128,6 @@ class Reception:
         return True
 
     def _overridden(self, source: int, receiver: int) -> bool:
-        """Return whether a data frame is lost because its link was overridden so."""
+        """Return whether a data frame is lost to the overridden loss of its link."""
         loss = self._table.losses.get((source, receiver), 0.0)
         return loss > 0.0 and self._draw() < loss

@@ -1,21 +1,21 @@
-"""RTS and CTS: a unicast asks for the air around its receiver before it takes it.
+"""RTS and CTS: a unicast reserves the air around its receiver before it is sent.
 
 Theory of operation (IEEE 802.11-2016, 10.3.2.4 to 10.3.2.8; IEEE 802.11-2007, 9.2.5.4 to 9.2.5.7).
 A unicast of more than `RadioSpec.rts_threshold` bytes does not start when its station may
 transmit: an RTS does, at the basic rate.  Its receiver answers after SIFS with a CTS, unless
 something else silences it; the frame itself follows after another SIFS, and its acknowledgement.
 
-*Virtual carrier sense.*  Both frames say when the acknowledgement will end.  Whoever decodes one
-and is not meant by it sets its network allocation vector (NAV): it does not transmit before, though
-it may sense nothing of what follows.  So a CTS silences the stations that are hidden from the
-sender.  Who senses an RTS or CTS without decoding it waits EIFS.
+*Virtual carrier sense.*  Both frames announce when the acknowledgement will end.  A station that
+decodes one not meant for it sets its network allocation vector (NAV): it does not transmit before
+then, even if it senses nothing.  So a CTS silences the stations that are hidden from the sender.  A
+station that senses an RTS or CTS without decoding it waits EIFS.
 
 *Retries.*  An RTS without an answer doubles the contention window and is tried again,
 `retry_limit` times in a row (dot11ShortRetryLimit counts the first one too).  A CTS ends that row.
 A frame whose CTS came and whose ACK did not begins again with an RTS, `long_retry_limit` times.
 If the host chose a rate for each try, a lost RTS costs one.
 
-A NAV is not taken back if the announced frame does not come: the standard allows that, and ns-2
+A NAV is not reset if the announced frame does not come: the standard only permits that, and ns-2
 does not do it either.
 """
 
@@ -34,19 +34,19 @@ from emulation.radio.station import RadioStation
 from emulation.radio.timings import Timing, Timings
 
 CONTROL_END, NO_CTS, CLEAR = range(3, 6)
-"""Kinds of events of the medium: an RTS or CTS ends, the CTS is missing, it is the data's turn."""
+"""Kinds of events of the medium: an RTS or CTS ends, the CTS is missing, the data may go."""
 
 
 class Sender(abc.ABC):
-    """What the exchanges need of the medium."""
+    """The medium as the exchanges use it."""
 
     @abc.abstractmethod
     def put_on_air(self, frame: Transmission, kind: int) -> None:
-        """Start a frame; an event of that kind comes at its end."""
+        """Start a frame; schedule an event of that kind at its end."""
 
     @abc.abstractmethod
     def push(self, time: float, kind: int, what: Any) -> None:
-        """Have an event come."""
+        """Schedule an event."""
 
     @abc.abstractmethod
     def start(self, station: RadioStation, now: float, cleared: bool) -> None:
@@ -102,7 +102,7 @@ class RtsCts:
         self._sender.put_on_air(frame, CONTROL_END)
 
     def step(self, kind: int, frame: ControlFrame, now: float) -> None:
-        """Have an event happen: `frame` is the one that ends, or the RTS."""
+        """Process an event: `frame` is the one that ends, or the RTS."""
         if kind == CONTROL_END:
             self._end(frame, now)
         elif kind == NO_CTS:
@@ -115,7 +115,7 @@ class RtsCts:
                 self._sender.push(own.end, CLEAR, frame)
 
     def _end(self, frame: ControlFrame, now: float) -> None:
-        """Set the NAV of those that decode a frame; have the one that it is for go on."""
+        """Set the NAV of those that decode a frame; continue at its receiver."""
         self._air.remove(frame)
         self._sensing.end(frame, now)
         decoders = self._reception.decoders(frame)
@@ -162,7 +162,7 @@ class RtsCts:
         """The CTS did not come."""
         station, job = self._stations[rts.source], rts.job
         if station.job is not job:
-            return  # it went down meanwhile
+            return  # the station went down meanwhile
         if job.tries:
             job.attempts += 1
             last = job.attempts >= len(job.tries)

@@ -1,4 +1,4 @@
-"""Carrier sense and backoff: which frames silence a station, and how far it has counted meanwhile.
+"""Carrier sense and backoff: which frames silence a station, and how far it has counted down.
 
 The theory is that of `emulation.radio.medium`, which decides who contends and when.
 """
@@ -16,7 +16,7 @@ from emulation.radio.station import FOREVER, RadioStation
 NS: Final = 1e-9
 """Rounding of sums of times: two instants closer than this are one."""
 HISTORY: Final = 0.02
-"""Seconds after which a post-backoff is over at the latest."""
+"""Most seconds that a post-backoff lasts."""
 
 
 class CarrierSense:
@@ -24,23 +24,23 @@ class CarrierSense:
 
     def __init__(self, table: Links, draw: Callable[[], float]) -> None:
         self.nav = [-FOREVER] * table.count
-        """Until when RTS and CTS that each station has decoded silence it."""
+        """Until when each station is silenced by RTS and CTS that it has decoded."""
         self.frames = 0
         """How many frames have been on the air so far."""
         self._table = table
         self._phy = table.phy
         self._draw = draw
         self._silencing: dict[int, Transmission] = {}
-        """Source: its last frame, as long as that may silence a station that has a frame now."""
+        """Source: its last frame, as long as that may silence a station with a frame to send."""
         self._ended: deque[Transmission] = deque()
-        """Of these, the frames that have ended."""
+        """Those of them that have ended."""
         self._history: deque[Transmission] = deque()
         """The frames of the last `HISTORY` seconds, by start."""
         self._linger = self._phy.ifs
         """Seconds for which a frame can matter after its `reserved`."""
 
     def add(self, frame: Transmission) -> None:
-        """Take note of a frame that starts."""
+        """Register a frame that starts."""
         self.frames = frame.number = self.frames + 1
         history = self._history
         history.append(frame)
@@ -49,7 +49,7 @@ class CarrierSense:
         self._silencing[frame.source] = frame
 
     def end(self, frame: Transmission, now: float) -> None:
-        """Take note of a frame that leaves the air; let go of those that silence nobody now."""
+        """Register the end of a frame; forget those that silence nobody any more."""
         ended = self._ended
         ended.append(frame)
         while ended[0].reserved + self._linger < now:
@@ -99,7 +99,7 @@ class CarrierSense:
         station.access_at = station.count_from + station.slots * phy.slot
 
     def resume(self, station: RadioStation, now: float) -> bool:
-        """Have a countdown go on earlier, after a frame was cut short; return whether it does."""
+        """Resume a countdown earlier, after a frame was cut short; return whether it changes."""
         until = max(self.silent_until(station.index, now), now)
         if until >= station.idle_from:
             return False
@@ -132,7 +132,7 @@ class CarrierSense:
         )
 
     def still_counting(self, station: RadioStation, now: float) -> bool:
-        """Return whether a post-backoff goes on, after what froze it since it began."""
+        """Return whether a post-backoff is still running, given the frames that froze it."""
         missed = []
         for frame in reversed(self._history):
             if frame.number <= station.since:
@@ -176,7 +176,7 @@ class DistantCarrierSense(CarrierSense):
     def silence(
         self, frame: Transmission, contenders: set[int], stations: list[RadioStation]
     ) -> None:
-        # `freeze` of each, without a call: most of the time of a busy network is spent here.
+        # `freeze` inlined: a busy network spends most of its time here.
         phy, row, source = self._phy, frame.row, frame.source
         slot, ifs, decoded = phy.slot, phy.ifs, row.snr_db
         sensed = frame.start + phy.cca_time - NS
@@ -191,7 +191,7 @@ class DistantCarrierSense(CarrierSense):
             until = reserved if index in decoded or index == source else undecoded
             if begun <= station.count_from:
                 if station.idle_from >= until:
-                    continue  # it is silent for longer already
+                    continue  # it is already silent for longer
             else:
                 counted = int((begun - station.count_from) / slot)
                 if counted > 0:

@@ -1,14 +1,14 @@
-"""Links of stations where they are between two moves, worked out for many of them at once.
+"""Links of stations between two moves, computed for many of them at once.
 
 Theory of operation.  NumPy costs microseconds a call, whatever the size, and most links change a
-little whenever stations move.  So the stations around one that transmits, its block, are looked at
-together with it, if so many stations transmit between two moves that most of that is used.
+little whenever stations move.  So the links of the stations around one that transmits, its block,
+are computed with it, if so many stations transmit between two moves that most are used.
 
-A frame is noticed in a circle, and disturbs others in one that is several times as large: at
-10 dB below the noise, with log-distance, eight in nine of those who have a power of their own in a
-row do not sense its frames.  These are worked out for rows that meet another frame only.  That
-needs to know how far away nobody senses a station, so losses must follow from distances alone:
-without shadowing, without differences between radios, without failures.
+A frame is noticed within a circle, and interferes within one several times as large: at 10 dB below
+the noise, with log-distance, eight in nine of the stations in a row's `power` do not sense its
+frames.  These are computed only for rows that meet another frame.  That requires a distance beyond
+which nobody senses a station, so losses must depend only on distance: no shadowing, no differences
+between radios, no failures.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from emulation.radio.propagation import Floats, Indices, link_loss_db
 from emulation.radio.spec import RadioSpec, Shadowing
 
 BLOCK: Final = 64
-"""Stations whose links are worked out together."""
+"""Stations whose links are computed together."""
 WORTH_BLOCKS: Final = 1 / 12
 """Share of stations that transmit between two moves from which blocks cost less than rows."""
 
 
 class Reach(NamedTuple):
-    """At which power, dBm, a station is a neighbour, and beyond how many metres none is."""
+    """The power, dBm, at which a station is a neighbour, and the metres beyond which none is."""
 
     dbm: float
     metres: float
 
 
 class Block(NamedTuple):
-    """Links of several stations, those of the station at i from `starts[i]` on."""
+    """Links of several stations; those of station i begin at `starts[i]`."""
 
     starts: list[int]
     near: Indices
@@ -79,10 +79,10 @@ class Snapshot(Surroundings):
         self.whole = noticed.dbm <= budget.floor_dbm
         """Whether rows hold all stations above the floor from the start."""
         self.added = 0
-        """How many neighbours rows have been given since."""
+        """How many neighbours rows have got since."""
 
     def columns(self, source: int) -> tuple[list[int], list[float], list[float], list[float]]:
-        """Return who notices a station, ascending, with distance, SNR, and survival of a bit."""
+        """Return who notices a station, ascending, with distance, SNR and survival of a bit."""
         if self._together:
             place = self._grid.place(source)
             number = place // BLOCK
@@ -107,7 +107,7 @@ class Snapshot(Surroundings):
         source = members[which]
         dx, dy = self._x[near] - self._x[source], self._y[near] - self._y[source]
         square = dx * dx + dy * dy
-        # A little more than the reach: what counts is the distance itself, below.
+        # Slightly more than the reach: the exact distance is checked below.
         close = np.flatnonzero((square <= metres * metres * (1 + 1e-9)) & (near != source))
         which, near, distance = which[close], near[close], np.sqrt(square[close])
         power = self._power(distance)

@@ -1,4 +1,4 @@
-"""What radio a scenario uses: standard, power, propagation.  Data only; the model is beside it."""
+"""The radio of a scenario: standard, power, propagation.  Only data, without the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from emulation.radio.airtime import phy_for
 
 NEVER: Final = 2347
-"""`RadioSpec.rts_threshold` that no frame exceeds: the default of dot11RTSThreshold."""
+"""A `RadioSpec.rts_threshold` that no frame exceeds: the default of dot11RTSThreshold."""
 
 
 class _Frozen(BaseModel):
@@ -19,11 +19,11 @@ class _Frozen(BaseModel):
 
 
 class _Model(_Frozen):
-    """A propagation model, with what Mininet-WiFi's `setPropagationModel` calls it."""
+    """A propagation model, with its names in Mininet-WiFi's `setPropagationModel`."""
 
     mininet_wifi: ClassVar[str]
     keywords: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Keywords of `setPropagationModel` that it takes, each with its field here."""
+    """Its keywords in `setPropagationModel`, with their fields here."""
 
 
 class Friis(_Model):
@@ -70,7 +70,7 @@ class TwoRayGround(_Model):
 
 
 class UnitDisk(_Model):
-    """Every frame arrives up to `RadioSpec.range` (250 m if it is not given), none beyond."""
+    """Every frame arrives up to `RadioSpec.range` (by default 250 m), none beyond."""
 
     mininet_wifi = "unitDisk"
 
@@ -87,7 +87,7 @@ PROPAGATION_MODELS: Final[
 ] = MappingProxyType(
     {model.mininet_wifi: model for model in (TwoRayGround, Friis, LogDistance, Shadowing, UnitDisk)}
 )
-"""Every propagation model, by its name in Mininet-WiFi; the usual one first."""
+"""Propagation models by their names in Mininet-WiFi, the default first."""
 
 
 class RadioSpec(_Frozen):
@@ -166,14 +166,14 @@ class RadioSpec(_Frozen):
         if self.sense_range is not None and self.sense_range < (self.range or 0.0):
             raise ValueError(
                 f"sense_range is {self.sense_range:g} m, less than range ({self.range:g} m): "
-                "a station senses what it receives"
+                "a station senses all that it receives"
             )
         rates = [rate.mbps for rate in phy_for(self.standard, self.frequency_mhz).rates]
         for name in ("data_rate", "basic_rate"):
             chosen = getattr(self, f"{name}_mbps")
             if chosen is not None and chosen not in rates:
                 raise ValueError(
-                    f"{name}: {chosen:g} Mb/s is no rate of 802.11{self.standard}; it has "
+                    f"{name}: {chosen:g} Mb/s is not a rate of 802.11{self.standard}; it has "
                     + ", ".join(f"{rate:g}" for rate in rates)
                 )
         return self

@@ -1,4 +1,4 @@
-"""What the medium holds of each station: its queue, and how far its channel access has come."""
+"""The medium's state of each station: its queue and its channel access."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RadioStation:
         self.job: FrameJob | None = None
         """The frame on the air, or waiting for its ACK."""
         self.short_retries = 0
-        """How many RTS in a row have had no answer: the SSRC of 802.11."""
+        """Consecutive unanswered RTS: the SSRC of 802.11."""
         self.post_backoff = -FOREVER
         """When the post-backoff began, and ..."""
         self.since = 0

@@ -1,4 +1,4 @@
-"""How long frames last on the air, and how their bits are coded: worked out once for each kind."""
+"""Durations of frames on the air, and coding of their bits: computed once for each kind."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from emulation.radio.links import Links
 
 
 class Timing(NamedTuple):
-    """What a frame takes, in seconds."""
+    """The times of a frame, seconds."""
 
     duration: float
     response: float
-    """SIFS and the acknowledgement; of an acknowledgement, SIFS before it."""
+    """SIFS and the acknowledgement; for an acknowledgement, the SIFS before it."""
     payload: float
     """From the start to the first data bit."""
     coding: Coding
@@ -27,14 +27,14 @@ class Timings:
         self._table = table
         self._phy = table.phy
         self.known: dict[tuple[int, int], Timing] = {}
-        """What `of` has returned so far, for a caller that looks here first."""
+        """Results of `of` so far, for callers that look here first."""
         self._chosen: dict[tuple[float, int], Timing] = {}
-        """By rate in Mb/s, of which no two are alike, and bytes on the air."""
+        """By rate in Mb/s, which is unique, and bytes on the air."""
         self._acks: dict[Rate, Timing] = {}
-        """By rate of the frame that is acknowledged."""
+        """By rate of the acknowledged frame."""
 
     def of(self, index: int, size: int) -> Timing:
-        """Return what an Ethernet frame of `size` bytes takes at the rate with that index."""
+        """Return the times of an Ethernet frame of `size` bytes at the rate with that index."""
         timing = self.known.get((index, size))
         if timing is None:
             phy, table = self._phy, self._table.tables[index]
@@ -46,7 +46,7 @@ class Timings:
         return timing
 
     def chosen(self, job: FrameJob) -> Timing:
-        """Return what the next try of a frame takes whose rates the host chose."""
+        """Return the times of the next try of a frame whose rates the host chose."""
         rate = job.tries[job.attempts]
         timing = self._chosen.get((rate.mbps, job.size))
         if timing is None:
@@ -58,14 +58,14 @@ class Timings:
         return timing
 
     def control(self, size: int) -> Timing:
-        """Return what an RTS or CTS of `size` bytes takes, SIFS and an answer to it apart."""
+        """Return the times of an RTS or CTS of `size` bytes, without SIFS and its answer."""
         phy = self._phy
         rate = phy.basic_rate
         coding = Coding(self._table.control_tables[rate], 8 * size)
         return Timing(phy.duration(rate, size), phy.sifs, PREAMBLE[rate.format], coding)
 
     def ack(self, rate: Rate) -> Timing:
-        """Return what the acknowledgement of a frame at that rate takes, after SIFS."""
+        """Return the times of the acknowledgement of a frame at that rate, after SIFS."""
         timing = self._acks.get(rate)
         if timing is None:
             phy = self._phy

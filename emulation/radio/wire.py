@@ -1,12 +1,12 @@
-"""Hosts on a switch: what carries their frames instead of a radio.
+"""Hosts on a switch: their medium instead of a radio.
 
 Theory of operation.  Every host has a cable to one switch.  A frame takes the one-way delay of its
 sender's cable and then that of its receiver's; bandwidth is unlimited and nothing is lost, as the
 published overlay's simulation has it (docs/papers.md#semantic-overlay, section IV).  Frames between
 two hosts arrive in the order in which they were sent.
 
-`WireMedium` is used as a radio medium is (`emulation.radio.medium`): sans-I/O, under the virtual
-clock and between TAP devices alike.  It has no positions and no faults of radios.
+`WireMedium` is used like a radio medium (`emulation.radio.medium`): sans-I/O, both under the
+virtual clock and between TAP devices.  It has no positions and no radio faults.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FOREVER: Final = float("inf")
 BROADCAST: Final = -1
 """Destination: every other host, as in `emulation.radio.medium`."""
 NO_RANGE: Final = 1.0
-"""Metres that nodes on a switch take for the radio range, which they do not have."""
+"""Metres that nodes on a switch assume as radio range, as they have none."""
 
 
 class WireSpec(BaseModel):
@@ -37,7 +37,7 @@ class WireSpec(BaseModel):
 
 
 class WireMedium:
-    """The switch and the cables of as many hosts as `wire` has delays; times in seconds."""
+    """The switch and the cables of all hosts in `wire`; times in seconds."""
 
     def __init__(self, wire: WireSpec) -> None:
         self.count = len(wire.delays)
@@ -61,7 +61,7 @@ class WireMedium:
         """Send a frame; return whether the sender's cable is up.
 
         `destination` is a host, `BROADCAST`, or another negative number: an address that no host
-        has.  The rest is that of `emulation.radio.medium.Medium.transmit`, and not used.
+        has.  The rest is as in `emulation.radio.medium.Medium.transmit`, and unused.
         """
         counters = self.counters
         if source in self._down:
@@ -90,7 +90,7 @@ class WireMedium:
         return self._heap[0][0] if self._heap else FOREVER
 
     def next_delivery(self, until: float) -> Delivery | None:
-        """Return what arrives next; None if `until` comes first."""
+        """Return the next arrival; None if `until` comes first."""
         if not self._heap or self._heap[0][0] > until:
             return None
         delivery = heapq.heappop(self._heap)[2]
@@ -98,17 +98,17 @@ class WireMedium:
         return delivery
 
     def advance(self, now: float) -> list[Delivery]:
-        """Return what has arrived by `now` since the last call, in order."""
+        """Return the frames that arrived by `now` since the last call, in order."""
         deliveries = []
         while (delivery := self.next_delivery(now)) is not None:
             deliveries.append(delivery)
         return deliveries
 
     def set_positions(self, xy: object) -> None:
-        """Do nothing: a cable is as long as it is."""
+        """Do nothing: positions do not affect cables."""
 
     def fail(self, host: int, other: int | None = None) -> None:
-        """Take down a host's cable, or the way between two hosts."""
+        """Take down a host's cable, or the path between two hosts."""
         if other is None:
             self._down.add(host)
         else:

@@ -1,4 +1,4 @@
-"""Mesh access points as a scenario describes them.
+"""Mesh access points in a scenario.
 
 An access point is a bridge with three ports: a radio for the stations (`<name>-wlan0`), a radio for
 the mesh (`<name>-mesh0`), and a wire (`<name>-eth0`) to the host on which its broker runs.  The
@@ -18,7 +18,7 @@ WIRED: Final = "eth0"
 
 
 class AccessPointSpec(BaseModel):
-    """One access point: its id, which gives its addresses, its position, and its broker's id."""
+    """One access point: its id, which determines its addresses, its position, its broker's id."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

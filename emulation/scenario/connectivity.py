@@ -1,7 +1,7 @@
-"""Which stations can reach each other over stations within the radio range of each other.
+"""Which stations can reach each other over hops within radio range.
 
-A graph of the nodes at one moment, as `RadioSpec.range` has it: fading, obstacles and interference
-have no part in it.  Topologies ask it for placements.
+The graph of the nodes at one moment, by `RadioSpec.range`: it ignores fading, obstacles and
+interference.  Topologies use it for placements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Positions = Sequence[Position2D] | np.ndarray[Any, Any]
 
 
 def partitions(radio: RadioSpec, positions: Positions) -> list[int]:
-    """Return how many stations each part of the network has, the largest first.
+    """Return the number of stations in each part of the network, the largest first.
 
     A radio without a range reaches everywhere.
     """

@@ -32,9 +32,9 @@ from emulation.radio.spec import RadioSpec, UnitDisk
 
 Kind = Literal["crash", "radio", "access-point", "link", "partition", "jam"]
 FAULTS: Final = "faults"
-"""The setting that has them, with semicolons between."""
+"""The setting with the faults, separated by semicolons."""
 FILE: Final = "file:"
-"""`file:PATH` as a fault: those in a file, one a line; # begins a comment."""
+"""`file:PATH` as a fault: the faults in a file, one a line; # begins a comment."""
 EXAMPLE: Final = "crash 30% at 20 for 10"
 PERIOD: Final = 0.01
 """Seconds of a jammer's cycle."""
@@ -44,10 +44,10 @@ _WHEN: Final = re.compile(r"(?P<what>.+?)\s+at\s+(?P<start>\S+)(?:\s+for\s+(?P<l
 
 
 class Fault(BaseModel):
-    """One fault, from `start` to `end` (seconds into the run; no end: to that of the run).
+    """One fault, from `start` to `end`, seconds into the run (None: until the run ends).
 
-    `nodes` are names of nodes or access points; two of a link.  `line` is x0, y0, x1, y1 of two
-    points of a partition's line and `position` a jammer's, metres.
+    `nodes` are names of nodes or access points, two for a link.  `line` is x0, y0, x1, y1 of two
+    points on a partition's line and `position` that of a jammer, metres.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -83,19 +83,19 @@ class Fault(BaseModel):
 
     @property
     def is_of_radio(self) -> bool:
-        """Whether the medium makes it, and not whoever runs the node apps."""
+        """Whether the medium causes it, rather than whoever runs the node apps."""
         return self.kind != "crash"
 
 
 def down(faults: Iterable[Fault], node: str, kind: Kind) -> Iterator[tuple[float, float | None]]:
-    """Yield when a node is down by faults of a kind: from, until; one for each fault."""
+    """Yield when faults of a kind take a node down: from, until; once for each fault."""
     for fault in faults:
         if fault.kind == kind and node in fault.nodes:
             yield fault.start, fault.end
 
 
 def texts_of(setting: str) -> list[str]:
-    """Return the faults that a setting or option names, each as a text; files are read.
+    """Return the faults in a setting or option, each as text; files are read.
 
     Raises `ScenarioError` if a file cannot be read.
     """
@@ -130,8 +130,8 @@ def make_faults(
     """Return the faults that texts describe, in order of time.
 
     `hosts` run node apps but have no radio; `area` is x0, y0, x1, y1, metres; `radio` is that of
-    the stations, None if these are hosts on a switch.  Raises `ScenarioError` that says which text
-    is wrong, and how to write it.
+    the stations, None if these are hosts on a switch.  Raises `ScenarioError`, which says which
+    text is wrong and how to write it.
     """
     faults = []
     for text in texts:
@@ -156,7 +156,7 @@ def _parse(
     duration: float,
     rng: random.Random,
 ) -> Fault | None:
-    """Return a fault; None if it is none of nobody.  Raises ValueError."""
+    """Return a fault; None if it affects nobody.  Raises ValueError."""
     match = _WHEN.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"write it as `{EXAMPLE}`: what, `at` seconds, `for` seconds")
@@ -190,7 +190,7 @@ def _parse(
 
 
 def _check_possible(fault: Fault, radio: RadioSpec | None) -> None:
-    """Raise ValueError if there is nothing that the fault could happen to."""
+    """Raise ValueError if there is nothing that the fault could affect."""
     if radio is None:
         if fault.is_of_radio:
             raise ValueError("hosts on a switch have no radios that could fail: use crash alone")
@@ -240,7 +240,7 @@ def _known(name: str, names: Collection[str]) -> None:
     if name not in names:
         shown = list(names)
         there = ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")
-        raise ValueError(f"there is no {name} that this can happen to; there are {there}")
+        raise ValueError(f"there is no {name} that can fail like this; choose from {there}")
 
 
 def _line(
@@ -271,7 +271,7 @@ def _jammer(words: Sequence[str]) -> dict[str, float | tuple[float, float]]:
 def _point(text: str) -> tuple[float, float]:
     parts = text.split(",")
     if len(parts) != 2:
-        raise ValueError(f"{text!r} is no point X,Y in metres")
+        raise ValueError(f"{text!r} is not a point X,Y in metres")
     return _number(parts[0], "x"), _number(parts[1], "y")
 
 

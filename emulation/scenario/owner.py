@@ -1,7 +1,7 @@
-"""Which process makes a run: whether that lives tells a killed run from one that is under way.
+"""Which process makes a run: if it lives, the run is under way, else it was killed.
 
-A process id is used again, and counts in its own namespace only; so the moment at which the process
-began, the start of the machine and the namespace belong to it (proc(5), pid_namespaces(7)).
+A process id may be reused, and is valid only in its own namespace; so the identity includes the
+process's start time, the machine's boot and the namespace (proc(5), pid_namespaces(7)).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from emulation.scenario.records import Owner
 
 BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _BEGAN: Final = 19
-"""Index of the start, in ticks of the clock since the machine's, after the name in `stat`."""
+"""Index of the start time, in clock ticks since boot, among the fields after the name in `stat`."""
 
 
 def this_process() -> Owner:
-    """Return what this process is."""
+    """Return the identity of this process."""
     pid = os.getpid()
     boot, namespace = _here()
     return Owner(pid=pid, began=_began(pid) or 0, boot=boot, namespace=namespace)
 
 
 def has_ended(owner: Owner) -> bool:
-    """Return whether a process has ended; False if that cannot be known from here."""
+    """Return whether a process has ended; False if that cannot be determined from here."""
     if (owner.boot, owner.namespace) != _here():
         return False
     return _began(owner.pid) != owner.began
@@ -36,7 +36,7 @@ def _here() -> tuple[str, str]:
 
 
 def _began(pid: int) -> int | None:
-    """Return when a process began; None if it has ended, even if nobody has asked for its end."""
+    """Return when a process began; None if it has ended, even if it has not been reaped."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

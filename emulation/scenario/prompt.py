@@ -1,8 +1,8 @@
-"""What was done at the prompt of a run: `prompt.jsonl` in its folder, a line a command.
+"""Commands at the prompt of a run: `prompt.jsonl` in its folder, a line a command.
 
 A command that changes the network has an effect, in a form that does not depend on how it was
-typed.  `driven` is how nodes really moved: their trajectories, with what was done at the prompt.
-`by_hand` is what really failed, in the form that faults of a scenario have.
+typed.  `driven` returns how nodes really moved: their trajectories with moves made at the prompt.
+`by_hand` returns what failed at the prompt, as faults of a scenario.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from emulation.scenario.records import Record
 from emulation.scenario.scenario import NodeSpec
 
 FOREIGN: Final = "traffic"
-"""Kind of an effect: a program at a node, whose packets are no protocol's."""
+"""Kind of an effect: a program at a node, whose packets belong to no protocol."""
 TOLD: Final = ("fail", "crash", "fault", "heal", "move", "release", FOREIGN)
-"""Kinds of effects on the network, of which readers of a report must know."""
+"""Kinds of effects on the network that readers of a report must know of."""
 SHORTEST: Final = 0.001
-"""Seconds of a fault that was healed at once."""
+"""Duration of a fault that was healed at once, seconds."""
 
 
 class Effect(Record):
-    """What a command changed: `nodes` are names, `position` is x, y in metres.
+    """The change that a command made: `nodes` are names, `position` is x, y in metres.
 
-    `fault` is what a `fail`, a `crash` or a `fault` made; one without an end lasts until it is
-    healed.  A `heal` ends those of its nodes, or all if it names none.
+    `fault` is that of a `fail`, `crash` or `fault`; one without an end lasts until it is healed.
+    A `heal` ends those of its nodes, or all if it names none.
     """
 
     kind: Literal[
@@ -43,7 +43,7 @@ class Effect(Record):
 
 
 class PromptCommand(Record):
-    """One command: `time` is when it was given, s into the run; `error` what it answered if so."""
+    """One command: `time` is when it was typed, s into the run; `error` its error message."""
 
     time: float
     command: str
@@ -62,9 +62,9 @@ def append(path: Path, command: PromptCommand) -> None:
 def read(path: Path, problems: list[str]) -> tuple[PromptCommand, ...]:
     """Return the commands of a run in order of time, none if there was no prompt.
 
-    A command that gives others, as `source`, was recorded after them, when it ended.
+    A command that runs others, as `source`, is recorded after them, when it ends.
 
-    What is damaged is left out: `problems` gets a line that says how much, and where it begins.
+    Damaged lines are left out: `problems` gets a line that says how many, and where the first is.
     Raises OSError.
     """
     try:
@@ -77,13 +77,13 @@ def read(path: Path, problems: list[str]) -> tuple[PromptCommand, ...]:
             continue
         try:
             commands.append(PromptCommand.model_validate_json(line))
-        except ValidationError:  # cut off, as the run was killed, or edited
+        except ValidationError:  # truncated when the run was killed, or edited
             damaged.append(number)
     if damaged:
         lines = "line is" if len(damaged) == 1 else "lines are"
         problems.append(
             f"{path.name}: {len(damaged)} {lines} damaged and left out, from line {damaged[0]} on:"
-            " what was done at the prompt is not known whole"
+            " what was done at the prompt is not completely known"
         )
     return tuple(sorted(commands, key=lambda command: command.time))
 
@@ -100,7 +100,7 @@ def told_commands(commands: Iterable[PromptCommand]) -> Iterator[tuple[PromptCom
 
 
 def healed(faults: Iterable[Fault], names: Sequence[str]) -> list[Fault]:
-    """Return the faults among `made` that a heal of `names` ends: no names end all."""
+    """Return which of `faults` a heal of `names` ends: all without names."""
     return [
         fault
         for fault in faults
@@ -109,7 +109,7 @@ def healed(faults: Iterable[Fault], names: Sequence[str]) -> list[Fault]:
 
 
 def by_hand(commands: Iterable[PromptCommand]) -> tuple[Fault, ...]:
-    """Return what was made to fail at the prompt, in order of time, each until it was healed."""
+    """Return the faults made at the prompt, in order of time, each until it was healed."""
     faults: list[Fault] = []
     for command in commands:
         effect = command.effect
@@ -126,16 +126,17 @@ def by_hand(commands: Iterable[PromptCommand]) -> tuple[Fault, ...]:
 
 
 def plain_seconds(value: float) -> str:
-    """Return seconds as a fault's text has them, to the millisecond."""
+    """Return seconds as they are written in a fault's text, to the millisecond."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def driven(
     nodes: Sequence[NodeSpec], commands: Iterable[PromptCommand], same: Mapping[str, str]
 ) -> tuple[NodeSpec, ...]:
-    """Return the nodes as they really moved: each moved by hand stands there until its release.
+    """Return the nodes as they really moved: a node moved by hand stays there until released.
 
-    `same` has the node that moves with what else can be moved: an access point's broker.
+    `same` maps other names that can be moved to the node that moves along: an access point's
+    broker.
     """
     trace = Trace([node.waypoints for node in nodes])
     index = {node.name: number for number, node in enumerate(nodes)}

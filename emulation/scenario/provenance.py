@@ -1,4 +1,4 @@
-"""Which code a run is of: the commit of the testbed, and whether files differ from it."""
+"""Which code made a run: the commit of the testbed, and whether files differ from it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from nodeapp.installation import IS_CHECKOUT
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 DISTRIBUTION: Final = "pubsub-testbed"
-"""Name of the package that pip installs."""
+"""Name of the package in pip."""
 PATIENCE: Final = 10.0
-"""Seconds for git to answer."""
+"""Seconds that git may take to answer."""
 
 
 @functools.cache
 def code() -> CodeRecord | None:
     """Return the commit; None if there is no repository here, or no git.
 
-    Asked once a process: it is the code that the process has loaded.
+    Determined once a process: it is the code that the process has loaded.
     """
     commit = _git("rev-parse", "HEAD")
     changes = _git("status", "--porcelain", "--untracked-files=no")
@@ -32,7 +32,7 @@ def code() -> CodeRecord | None:
 
 
 def version() -> str:
-    """Return the version in words: of the package, and the commit if that is known."""
+    """Return the version in words: the package's, and the commit if known."""
     from importlib import metadata  # 20 ms, which every run would pay
 
     try:
@@ -51,7 +51,7 @@ def version() -> str:
 
 def _git(*words: str) -> str | None:
     """Return what git prints; None if it fails."""
-    # The caller of sudo owns the repository, which git would refuse to look at otherwise.
+    # The caller of sudo owns the repository: git would refuse to read it as another user.
     command = ["git", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT), *words]
     try:
         done = subprocess.run(

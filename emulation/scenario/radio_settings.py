@@ -1,8 +1,8 @@
-"""Settings of the radio that every topology has beside those of its own (`--set`).
+"""Radio settings that every topology has in addition to its own (`--set`).
 
 Theory of operation.  A topology chooses range, propagation model and 802.11 amendment; these
-settings change what is left.  `radio` names a whole radio, from which single settings may depart: a
-value of -1, of 0 if that makes no sense otherwise, or of `auto` is what that radio has.
+settings change the rest.  `radio` names a whole radio, from which single settings may depart: -1, 0
+where that would make no sense, or `auto` stand for the value of that radio.
 
 `radio=ns2` is the radio of ns-2.35 unless a script changes it (docs/papers.md#ns-2): WaveLAN at
 914 MHz, data and basic rate 1 Mb/s (`tcl/lan/ns-mac.tcl`; the 2 Mb/s of WaveLAN are `bandwidth_`,
@@ -25,7 +25,7 @@ from nodeapp.parameters import Param
 AS_RADIO: Final = -1
 AUTO: Final = "auto"
 NS2_SENSE_RATIO: Final = 550.0 / 250.0
-"""Distances of CSThresh_ and RXThresh_ by two-ray ground."""
+"""Ratio of the distances of CSThresh_ and RXThresh_ by two-ray ground."""
 NS2: Final[tuple[tuple[str, Any], ...]] = (
     ("standard", "b"),
     ("frequency_mhz", 914.0),
@@ -53,12 +53,12 @@ NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("queue_frames", "queue_frames"),
     ("queue_order", "queue_order"),
 )
-"""Fields of `RadioSpec` that are set here, with their names in `--set`."""
+"""Fields of `RadioSpec` set here, with their names in `--set`."""
 
 
 @dataclass(frozen=True)
 class RadioSettings:
-    """What `--set` takes for the radio of any topology."""
+    """The settings of any topology's radio that `--set` takes."""
 
     radio: Annotated[
         str,
@@ -112,8 +112,8 @@ class RadioSettings:
     def applied(self, radio: RadioSpec, like: RadioSpec | None = None) -> RadioSpec:
         """Return `radio` with these settings.
 
-        `like` is the stations' radio if `radio` is another one: it senses as many times as far as
-        it receives.  Raises `ScenarioError` for settings that contradict each other or the rest.
+        `like` is the stations' radio if `radio` is another one, which then has the same ratio of
+        sensing to receiving range.  Raises `ScenarioError` for contradictory settings.
         """
         update: dict[str, Any] = {}
         sense = self.sense_range
@@ -144,9 +144,9 @@ class RadioSettings:
 
 
 def changed_settings(*radios: RadioSpec | None) -> list[str]:
-    """Return the names, as in `--set`, of the settings in which a radio is not the default.
+    """Return the names, as in `--set`, of the settings in which a radio differs from the default.
 
-    For backends whose radios are not all the medium's.
+    For backends whose radios the medium does not fully control.
     """
     default = RadioSpec()
     specs = [radio for radio in radios if radio is not None]

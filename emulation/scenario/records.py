@@ -1,4 +1,4 @@
-"""What a run says of itself beside its packets: run.json, fidelity.json, flows.json, typed.
+"""The records of a run beside its packets: run.json, fidelity.json, flows.json, typed.
 
 Backends write these and the analysis reads them (`emulation.scenario.runfolder`); the controller,
 which runs in an environment of its own, writes flows.json in the same form.
@@ -11,11 +11,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Ended = Literal["running", "completed", "interrupted", "failed", "killed"]
-"""How a run ended; `running` if it is under way, or was killed and nobody has looked since."""
+"""How a run ended; `running` if it is under way, or was killed and that is not yet recorded."""
 
 
 class Record(BaseModel):
-    """A file that a run leaves; what a newer version adds is passed over."""
+    """A file that a run leaves; fields that a newer version adds are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -37,7 +37,7 @@ class CodeRecord(Record):
     changed: bool
 
     def in_words(self) -> str:
-        """Return the commit as pages and `--version` name it."""
+        """Return the commit as pages and `--version` show it."""
         return self.commit[:12] + (" with changes" if self.changed else "")
 
 
@@ -46,15 +46,15 @@ class Owner(Record):
 
     pid: int
     began: int
-    """Ticks of the clock since the machine's start."""
+    """Start time in clock ticks since boot."""
     boot: str
-    """What the kernel calls this start of the machine."""
+    """The kernel's id of this boot of the machine."""
     namespace: str
-    """The namespace in which the process has its number."""
+    """The namespace of the process id."""
 
 
 class Provenance(Record):
-    """On which machine something ran, and of which version it was."""
+    """Which machine something ran on, and its version."""
 
     host: dict[str, str | int | float] = {}
     versions: dict[str, str] = {}
@@ -63,7 +63,7 @@ class Provenance(Record):
 
 
 class RunRecord(Provenance):
-    """`run.json`: what the backend says about the run."""
+    """`run.json`: the backend's report on the run."""
 
     format: Literal[1] = 1
     backend: str
@@ -74,17 +74,17 @@ class RunRecord(Provenance):
     wall_seconds: float
     problems: tuple[str, ...] = ()
     lasted: float | None = None
-    """Seconds of the scenario that were run; None if that is not known."""
+    """Seconds of the scenario that were run; None if unknown."""
     defects: DefectRecord | None = None
     """None if no node app had an internal error."""
     owner: Owner | None = None
-    """What makes a run that is `running`."""
+    """The process that makes the run, if `running`."""
 
 
 class Check(Record):
     """One measurement of the fidelity monitor, with its limit if it has one.
 
-    No value: it is not known.
+    Without a value, it is unknown.
     """
 
     name: str
@@ -94,18 +94,18 @@ class Check(Record):
     ok: bool
     advice: str = ""
     caution: bool = False
-    """Whether the run has kept real time all the same if this fails."""
+    """Whether the run may have kept real time even if this fails."""
 
 
 class Fidelity(Record):
-    """`fidelity.json`: whether the run kept real time, None if that is not known."""
+    """`fidelity.json`: whether the run kept real time, None if unknown."""
 
     kept_real_time: bool | None
     checks: tuple[Check, ...] = ()
 
 
 class Counter(Record):
-    """What the flows of one path through a bridge have counted of one class of messages."""
+    """The flow counters of one path through a bridge for one class of messages."""
 
     path: str
     traffic_class: str = Field(alias="class")
@@ -121,7 +121,7 @@ class BridgeCounters(Record):
 
 
 class Move(Record):
-    """A station has come to an access point; `left` is the one it was at, if it was at any."""
+    """A station arrived at an access point; `left` is the one before, if any."""
 
     station: str
     access_point: str
@@ -129,7 +129,7 @@ class Move(Record):
 
 
 class Flows(Record):
-    """`flows.json`: the bridges' own counters; `complete` if they are of the whole run."""
+    """`flows.json`: the bridges' own counters; `complete` if they cover the whole run."""
 
     format: Literal[1] = 1
     complete: bool

@@ -4,8 +4,7 @@ A run folder holds `scenario.json` (what was to happen), `run.json` (what the ba
 Unix time of the scenario's time 0), `fidelity.json` (whether it kept real time), `flows.json` (the
 counters of the access points' bridges, if there are any), `captures/` and `nodes/` (logs).
 `RunFolder` names and writes them, `read_run` reads them back.  Only the scenario and the captures
-are needed: a run that was killed has no `run.json`, and its time 0 is then worked out from the
-captures (`spark_analysis.analysis`).
+are needed: without `run.json`, time 0 is estimated from the captures (`spark_analysis.analysis`).
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from emulation.scenario.scenario import NodeSpec, Scenario
 
 UNFINISHED: Final = "it was killed, or is under way"
 RESERVED: Final = 32_768
-"""Bytes on the disk that are kept for the last words of a run."""
+"""Bytes of disk space reserved for the final record of a run."""
 VERSIONED: Final = ("mininet", "scapy", "numpy", "pyspark", "cbor2")
 
 
@@ -56,14 +55,14 @@ _Read = TypeVar("_Read", bound=Record)
 
 
 class RunFolder:
-    """One run's folder and the names of what is in it."""
+    """One run's folder and the paths in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.scenario = path / "scenario.json"
         self.record = path / "run.json"
         self.reserved = path / ".run.reserved"
-        """What becomes `run.json` when the run ends, which takes no room on the disk."""
+        """Becomes `run.json` when the run ends, without needing more disk space."""
         self.fidelity = path / "fidelity.json"
         self.flows = path / "flows.json"
         self.prompt = path / "prompt.jsonl"
@@ -91,7 +90,7 @@ class RunFolder:
         return folder
 
     def begin(self, scenario: Scenario) -> None:
-        """Make what a run needs in a folder that exists.  Raises OSError."""
+        """Create a run's files and subfolders in an existing folder.  Raises OSError."""
         self.reserved.write_bytes(b" " * RESERVED)
         self.captures.mkdir()
         self.logs.mkdir()
@@ -111,7 +110,7 @@ class RunFolder:
 
     @property
     def air_capture(self) -> Path:
-        """The capture of what all radios send, in 802.11 with radiotap; not of every backend."""
+        """The capture of all frames on the air, 802.11 with radiotap; not on every backend."""
         return self.captures / AIR
 
     def log(self, node: NodeSpec) -> Path:
@@ -140,8 +139,8 @@ class RunFolder:
     ) -> None:
         """Write run.json: how the run went and on which machine.
 
-        `epoch_ns` is its time 0 in Unix ns, by which its captures count; `started` is when it
-        really began, in Unix seconds, if that is another time.
+        `epoch_ns` is its time 0 in Unix ns, on the clock of its captures; `started` is when it
+        really began, in Unix seconds, if that differs.
         """
         began = epoch_ns / 1e9 if started is None else started
         record = RunRecord(
@@ -159,7 +158,7 @@ class RunFolder:
         self._replace_record(record)
 
     def note_killed(self) -> bool:
-        """Write into run.json that the run was killed, if it was; return whether that is new.
+        """Record in run.json that the run was killed, if it was; return whether that is new.
 
         Raises OSError.
         """
@@ -178,8 +177,8 @@ class RunFolder:
     def give_to_caller(self) -> None:
         """Hand the folder to the user behind sudo, so that they can read and delete it.
 
-        And the folders above it that root has made below one of theirs, as `runs`: else they could
-        make no further one in it.
+        The same goes for parent folders that root created below one of theirs, as `runs`: else
+        they could not create further runs there.
         """
         user = caller()
         if user is None:
@@ -189,13 +188,13 @@ class RunFolder:
         above = [parent for parent in path.parents if parent.stat().st_uid == uid]
         created = path.parents[: path.parents.index(above[0])] if above else ()
         for entry in (*created, path, *path.rglob("*")):
-            with suppress(FileNotFoundError):  # a file of a run beside this one, which is at work
+            with suppress(FileNotFoundError):  # a file of another run, which is under way
                 os.chown(entry, uid, gid, follow_symlinks=False)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run as read from its folder; `problems`, a line each, are what is missing or damaged."""
+    """One run as read from its folder; `problems` says what is missing or damaged, a line each."""
 
     path: Path
     scenario: Scenario
@@ -204,13 +203,13 @@ class Run:
     problems: tuple[str, ...]
     flows: Flows | None = None
     prompt: tuple[PromptCommand, ...] = ()
-    """What was done at the prompt."""
+    """The commands at the prompt."""
     out: Path | None = None
-    """Where its tables and its report go, if not into its folder."""
+    """Where its tables and report go, if not into its folder."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether it ran to its end, as far as is known."""
+        """Whether it ran to its end, as far as known."""
         return self.record is not None and self.record.ended == "completed"
 
     @property
@@ -220,7 +219,7 @@ class Run:
 
     @property
     def folder(self) -> RunFolder:
-        """The folder, which names what is in it."""
+        """The folder with its paths."""
         return RunFolder(self.path)
 
     @property
@@ -235,23 +234,23 @@ class Run:
 
     @property
     def results(self) -> Path:
-        """The folder that its tables and its report go to."""
+        """The folder for its tables and report."""
         return self.path if self.out is None else self.out
 
     def link(self, name: str) -> str:
-        """Return the address of a file in the run's folder, as its report has it."""
+        """Return the link from the run's report to a file in its folder."""
         return quote(Path(os.path.relpath(self.path / name, self.results)).as_posix())
 
     @property
     def driven(self) -> tuple[NodeSpec, ...]:
-        """The nodes with their real trajectories: those of the scenario and what the prompt did."""
+        """The nodes with their real trajectories: the scenario's, changed at the prompt."""
         names = {node.id: node.name for node in self.scenario.nodes}
         brokers = {point.name: names[point.broker] for point in self.scenario.access_points}
         return prompt.driven(self.scenario.nodes, self.prompt, brokers)
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """What really failed, in order of time: by the scenario, and by hand at the prompt."""
+        """All faults that occurred, in order of time: the scenario's, and those of the prompt."""
         if not self.prompt:
             return self.scenario.faults
         both = (*self.scenario.faults, *prompt.by_hand(self.prompt))
@@ -259,9 +258,9 @@ class Run:
 
     @property
     def performed(self) -> Scenario:
-        """The scenario with what was done at the prompt as motion and faults: it can be repeated.
+        """The scenario with the prompt's changes as motion and faults, so that it can be repeated.
 
-        Events and subscriptions by hand, programs of others and `moved_points` are not part of it.
+        Manual events and subscriptions, foreign programs and `moved_points` are not part of it.
         """
         if not self.prompt:
             return self.scenario
@@ -271,7 +270,7 @@ class Run:
 
     @property
     def moved_points(self) -> tuple[str, ...]:
-        """The access points that were moved at the prompt: a scenario has them stand still."""
+        """The access points that were moved at the prompt: in a scenario they stand still."""
         effects = (command.effect for command in self.prompt if not command.error)
         moves = (effect for effect in effects if effect is not None and effect.kind == "move")
         moved = {name for effect in moves for name in effect.nodes}
@@ -286,7 +285,7 @@ class Run:
 
 
 def read_typed(path: Path, model: type[_Read], problems: list[str]) -> _Read | None:
-    """Return what a file of a run folder holds; None if it is missing or damaged.
+    """Return the contents of a file of a run folder; None if it is missing or damaged.
 
     `problems` gets a line if it is damaged.
     """
@@ -313,9 +312,9 @@ def read_fidelity(folder: RunFolder, problems: list[str]) -> Fidelity | None:
 
 
 def problems_of(record: RunRecord | None, *, damaged: bool = False) -> list[str]:
-    """Return what went wrong in a run by its `run.json`, a line each.
+    """Return what went wrong in a run according to its `run.json`, a line each.
 
-    `damaged`: there is one, and what is wrong with it has been told.
+    `damaged`: the file exists, and its damage has been reported.
     """
     if record is None:
         why = "" if damaged else "no run.json (the run was killed?): "
@@ -330,10 +329,10 @@ def read_run(path: Path) -> Run:
     """Return the run at `path`.  Raises `RunFolderError` if there is none."""
     path = path.resolve()
     if not path.is_dir():
-        raise RunFolderError(f"{path} is not a folder: name a run folder, as runs/<time>-...")
+        raise RunFolderError(f"{path} is not a folder: name a run folder, like runs/<time>-...")
     if not (path / "scenario.json").exists():
         inside = any(path.glob("*/scenario.json"))
-        rather = f"; name the run folders in it, as {path}/*" if inside else ""
+        rather = f"; name the run folders in it, like {path}/*" if inside else ""
         raise RunFolderError(f"{path} is not a run folder: it has no scenario.json{rather}")
     folder = RunFolder(path)
     try:
@@ -357,12 +356,12 @@ def read_run(path: Path) -> Run:
 
 
 def here() -> Provenance:
-    """Return what this machine and this version are."""
+    """Return the facts about this machine and this version."""
     return Provenance(host=_host_facts(), versions=_package_versions(), code=code())
 
 
 def _host_facts() -> dict[str, str | int | float]:
-    """Return what a reader needs to know of the machine."""
+    """Return the facts about the machine that a reader needs."""
     cpu = next(
         (
             line.partition(":")[2].strip()
@@ -382,7 +381,7 @@ def _host_facts() -> dict[str, str | int | float]:
 
 
 def _package_versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that shape a run."""
+    """Return the versions of Python and of the packages that affect a run."""
     versions = {"python": platform.python_version()}
     for name in VERSIONED:
         try:
@@ -398,13 +397,13 @@ def unix_ns_of(monotonic: float) -> int:
 
 
 def write_json(path: Path, value: Mapping[str, Any], reserved: Path | None = None) -> None:
-    """Write a file, whole or not at all, over a `reserved` one if that is there."""
+    """Write a file, whole or not at all, over the `reserved` one if that exists."""
     text = (json.dumps(value, indent=1) + "\n").encode()
     unfinished = path.with_suffix(".tmp")
     if reserved is not None and reserved.is_file():
         unfinished = reserved
     try:
-        # Not through a link, nor emptied first: its room would be anybody's.
+        # Neither through a link nor emptied first: that would give its space away.
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         with os.fdopen(descriptor, "wb") as file:
             file.write(text)

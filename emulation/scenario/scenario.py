@@ -29,11 +29,11 @@ from nodeapp.pubsub.base import Environment
 FORMAT: Final = 1
 """Version of the JSON form."""
 NOMINAL_RANGE: Final = 250.0
-"""Metres that nodes take for the radio range if the radio has none."""
+"""Metres that nodes assume as radio range if the radio has none."""
 
 
 class NodeSpec(BaseModel):
-    """One node that runs the node app: its id, its name in Mininet, and where it is when.
+    """One node that runs the node app: its id, its name in Mininet, and its trajectory.
 
     `device` is wlan0 if it has a radio (a station), eth0 if it is wired to an access point or to
     a switch.
@@ -50,7 +50,7 @@ class NodeSpec(BaseModel):
 
     @property
     def wired(self) -> bool:
-        """Whether this is a host with a cable rather than a station."""
+        """Whether it is a host with a cable rather than a station."""
         return self.device == WIRED
 
     @property
@@ -72,7 +72,7 @@ class NodeSpec(BaseModel):
     def _in_order(self) -> Self:
         times = [waypoint.time for waypoint in self.waypoints]
         if any(later < earlier for earlier, later in itertools.pairwise(times)):
-            raise ValueError(f"{self.name}: waypoints are not in order of time")
+            raise ValueError(f"{self.name}: waypoints must be in order of time")
         return self
 
 
@@ -86,7 +86,7 @@ class ProtocolSpec(BaseModel):
 
 
 class WorkloadSpec(BaseModel):
-    """Which workload made the operations of a scenario, by its name, with its parameters."""
+    """The workload that made the operations of a scenario: its name and parameters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -114,7 +114,7 @@ class Scenario(BaseModel):
     nodes: tuple[NodeSpec, ...] = Field(min_length=1)
     workload: tuple[Operation, ...] = ()
     navigation: tuple[Operation, ...] = Field(
-        (), description="what navigators tell the clients of their routes, if the protocol asks"
+        (), description="routes that navigators announce to the clients, if the protocol needs them"
     )
     workload_spec: WorkloadSpec | None = Field(
         None,
@@ -130,7 +130,7 @@ class Scenario(BaseModel):
         None, description="the nodes are hosts on a switch, with these cables; none has a radio"
     )
     failed_brokers: tuple[tuple[int, float, float], ...] = Field(
-        (), description="id, x, y of brokers that all nodes know of and that are not there"
+        (), description="id, x, y of brokers that all nodes know of but that do not exist"
     )
     association: AssociationSpec = AssociationSpec()
     auth: Literal["none", "psk"] = Field(
@@ -191,7 +191,7 @@ class Scenario(BaseModel):
         if len(names) != len(self.nodes) + len(points):
             raise ValueError("two nodes or access points share a name")
         if bool(points) != (self.mesh_radio is not None):
-            raise ValueError("a scenario has access points and a mesh_radio, or neither")
+            raise ValueError("access points and a mesh_radio go together: give both or neither")
         wired = {node.id: node for node in self.nodes if node.wired}
         brokers = [point.broker for point in points]
         if sorted(brokers) != sorted(wired):
@@ -222,7 +222,7 @@ class Scenario(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> Scenario:
-        """Read a scenario.  Raises `ScenarioError` if the file is missing or not one."""
+        """Read a scenario.  Raises `ScenarioError` if the file is missing or is not one."""
         try:
             return cls.model_validate_json(read_plain_file(path))
         except OSError as error:
@@ -237,13 +237,13 @@ class Scenario(BaseModel):
 
     @property
     def key(self) -> bytes | None:
-        """The key that node apps share, if they do; from the seed, so that runs can be repeated."""
+        """The key that node apps share, if any; from the seed, so that runs can be repeated."""
         if self.auth == "none":
             return None
         return hashlib.blake2s(f"{self.seed}/key".encode()).hexdigest().encode()
 
     def environment(self) -> Environment:
-        """Return what all nodes know of the network."""
+        """Return the facts about the network that all nodes know."""
         numbered = [node.id for node in self.nodes] == list(range(1, len(self.nodes) + 1))
         return Environment(
             self.area,

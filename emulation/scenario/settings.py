@@ -1,9 +1,9 @@
-"""What `--set` takes for a scenario, and what it gives: values that are typed and sorted once.
+"""The settings of a scenario (`--set`): typed and assigned to their owners once.
 
-Theory of operation.  `ScenarioParameters` has the parameters of topology, protocol and workload
-apart.  Its `typed` makes values of what a user typed, and gives everybody theirs: a name that
-several have belongs to the topology, else to the protocol, else to the workload.  The result,
-`ScenarioSettings`, makes scenarios, and nobody converts or sorts after it.
+Theory of operation.  `ScenarioParameters` holds the parameters of topology, protocol and workload
+separately.  Its `typed` converts a user's input and gives each owner its values: a name shared by
+several belongs to the topology, else to the protocol, else to the workload.  The result,
+`ScenarioSettings`, makes scenarios, and nothing is converted or assigned again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nodeapp.parameters import Parameter, ParameterError, Scalar, convert, param
 from nodeapp.pubsub.registry import PROTOCOLS, obstacle
 
 AUTH: Final = "auth"
-"""The setting that chooses how nodes know each other's frames."""
+"""The setting that chooses how nodes authenticate each other's frames."""
 _FAILS: Final = Parameter(
     FAULTS, str, "", help="what fails, as --fault has it; ';' between several"
 )
@@ -37,7 +37,7 @@ _SEALS: Final = Parameter(
 
 
 def protocol_parameters(name: str) -> list[Parameter]:
-    """Return what `--set` takes for a protocol.  Raises `ScenarioError` for an unknown name."""
+    """Return the parameters of a protocol.  Raises `ScenarioError` for an unknown name."""
     if name not in PROTOCOLS:
         near = suggestion(name, PROTOCOLS)
         raise ScenarioError(
@@ -48,7 +48,7 @@ def protocol_parameters(name: str) -> list[Parameter]:
 
 @dataclass(frozen=True)
 class ScenarioSettings:
-    """The values of a scenario's parameters, by whom they are for; none is missing."""
+    """The values of all of a scenario's parameters, by owner."""
 
     topology: type[Topo]
     build: Mapping[str, Scalar]
@@ -56,9 +56,9 @@ class ScenarioSettings:
     mobility: Mapping[str, Scalar]
     """Of the mobility models, ..."""
     radio: Mapping[str, Scalar]
-    """... and of `emulation.scenario.radio_settings`, as far as `build` does not have them."""
+    """... and of `emulation.scenario.radio_settings`, except those that `build` has."""
     own: Mapping[str, Scalar]
-    """Of the topology's own workload; empty if `workload` takes its place."""
+    """Of the topology's own workload; empty if `workload` replaces it."""
     protocol: ProtocolSpec
     workload: Workload | None
     faults: str
@@ -67,8 +67,8 @@ class ScenarioSettings:
     def scenario(self, seed: int, duration: float) -> Scenario:
         """Return the scenario of a seed, `duration` seconds long.
 
-        Raises `ScenarioError` if values do not fit each other, and if the protocol needs what the
-        topology does not have, a road map for one.
+        Raises `ScenarioError` if values do not fit together, or if the protocol needs something
+        that the topology lacks, for example a road map.
         """
         topo = self.topology(
             seed,
@@ -90,7 +90,7 @@ class ScenarioSettings:
         published = next(events, None)
         foreign = service.foreign(published, parameters) if published else None
         if foreign:
-            raise ScenarioError(f"{foreign}, or choose a workload that does, as --workload stock")
+            raise ScenarioError(f"{foreign}, or choose a workload that does, like --workload stock")
         return scenario
 
 
@@ -98,14 +98,14 @@ class ScenarioParameters:
     """The parameters of a topology, a protocol and a workload: all that `--set` takes for them."""
 
     def __init__(self, name: str, topology: type[Topo], protocol: str, workload: str = "") -> None:
-        """Collect them; `name` is the topology's, `workload` its own one if it is empty.
+        """Collect them; `name` is the topology's, an empty `workload` means the topology's own.
 
         Raises `ScenarioError` for unknown names of protocols and workloads.
         """
         own = topology.workload.name if topology.workload else ""
         self._topology = topology
         self._names = name, protocol, workload if workload != own else ""
-        """Of topology, protocol, and the workload that takes the place of the topology's own."""
+        """Of topology, protocol, and the workload that replaces the topology's own."""
         self._build = parameters_of(topology.build)
         self._mobility = topology.mobility_parameters()
         self._radio = topology.radio_parameters()
@@ -123,9 +123,9 @@ class ScenarioParameters:
         return {parameter.name: parameter for parameter in every}
 
     def typed(self, settings: Mapping[str, Any]) -> ScenarioSettings:
-        """Return the values that `settings` have, which may be texts, else the defaults.
+        """Return the values in `settings`, which may be texts, and the defaults of the rest.
 
-        Raises `ScenarioError` for names that nothing has, and for values that are not allowed.
+        Raises `ScenarioError` for unknown names and for values that are not allowed.
         """
         left = {key: value for key, value in settings.items() if key != WORKLOAD}
         faults, auth = str(left.pop(FAULTS, "")), left.pop(AUTH, _SEALS.default)
@@ -158,7 +158,7 @@ class ScenarioParameters:
         return topology, self._protocol, self._workload
 
     def _check_names(self, settings: Mapping[str, Any]) -> None:
-        """Raise `ScenarioError` for a key that nothing has, or only a workload not chosen."""
+        """Raise `ScenarioError` for an unknown key, or one of a workload that was not chosen."""
         names = [{parameter.name for parameter in part} for part in self._parts()]
         known = set[str]().union(*names)
         unknown = next((key for key in settings if key not in known), None)

@@ -3,11 +3,11 @@
 A topology is a class with a `build` method, as in Mininet, that calls `addStation` and, if
 stations move, `setMobilityModel`, and for a mesh `addAccessPoint`, `addHost` for each one's broker
 and `addLink` between the two; or, without any radio, `addSwitch`, `addHost` and `addLink` from each
-host to the switch.  The names and signatures are Mininet-WiFi's.  The keyword
-arguments of `build` are the parameters that `--set` takes, checked against their annotations, and
-so are the settings of the radio that all topologies share (`emulation.scenario.radio_settings`) and
-the parameters of `workload`, which is what the clients do unless `--workload` says otherwise.
-`scenario` turns a built topology into a `Scenario`; Mininet is not needed for that.
+host to the switch.  The names and signatures are Mininet-WiFi's.  `--set` takes the keyword
+arguments of `build`, checked against their annotations, the radio settings that all topologies
+share (`emulation.scenario.radio_settings`) and the parameters of `workload`, the clients' behaviour
+unless `--workload` chooses another.  `scenario` turns a built topology into a `Scenario`, without
+Mininet.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from nodeapp.parameters import Parameter, parameters_of
 from nodeapp.pubsub.registry import service_of
 
 PLACEMENTS = 200
-"""How often a random topology is drawn again before it counts as never connected."""
+"""Draws of a random topology before it counts as never connected."""
 WAYPOINT_SPACING = 50.0
-"""Metres between waypoints of a road map at most; a fifth of the usual radio range."""
+"""Most metres between waypoints of a road map; a fifth of the usual radio range."""
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -48,7 +48,7 @@ class Topo:
     """Base of every topology.  The first line of a subclass's docstring describes it in `list`."""
 
     workload: Workload | None = None
-    """What the clients do: set on the class, or by `build` if it follows from parameters."""
+    """The clients' behaviour: set on the class, or by `build` if it depends on parameters."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class Topo:
     ) -> None:
         """Build the topology; `duration` in seconds.
 
-        The values are arguments of `build`; of the mobility models and of the radio, what it does
-        not have itself; and parameters of the topology's own workload.
+        The values are arguments of `build`, of the mobility models and of the radio as far as
+        `build` lacks them, and parameters of the topology's own workload.
         """
         self.seed = seed
         self.duration = duration
@@ -75,24 +75,24 @@ class Topo:
         self.mesh_radio = RadioSpec()
         self.association = AssociationSpec()
         self.wired_clients: list[str] = []
-        """Hosts of brokers that have clients too."""
+        """Brokers' hosts that have clients too."""
         self.turn = 0.0
-        """Probability that a station leaves a leg early, to where its navigator does not know."""
+        """Probability that a station leaves a leg early, for an unannounced place."""
         self.speed_error = 0.0
-        """Share by which speeds are off, at most."""
+        """Largest share by which speeds are off."""
         self.failed_brokers: list[Position2D] = []
-        """Where brokers are that all nodes know of and that are not there."""
+        """Positions of brokers that all nodes know of but that do not exist."""
         self._nodes: list[str] = []
-        """Stations and hosts in the order in which they were added: that of their ids."""
+        """Stations and hosts in the order of addition, which is that of their ids."""
         self._stations: dict[str, Position2D] = {}
         self._access_points: dict[str, tuple[Position2D, str]] = {}
-        """Where they are, and the SSID."""
+        """Position and SSID."""
         self._switch = ""
         self._cables: dict[str, float] = {}
         """Hosts on the switch, with the one-way delays of their cables, seconds."""
         self._faults: list[str] = []
         self._brokers: dict[str, str] = {}
-        """Access point: its broker's host."""
+        """Broker's host by access point."""
         if self.workload and workload:
             self.workload = dataclasses.replace(self.workload, **workload)
         self.mobility_settings = mobility
@@ -101,7 +101,7 @@ class Topo:
 
     @classmethod
     def build_parameters(cls) -> list[Parameter]:
-        """Return what `--set` takes for the network: of `build`, of motion, and of the radio."""
+        """Return the parameters of the network: of `build`, of motion, and of the radio."""
         return [
             *parameters_of(cls.build),
             *cls.mobility_parameters(),
@@ -110,9 +110,9 @@ class Topo:
 
     @classmethod
     def mobility_parameters(cls) -> list[Parameter]:
-        """Return those of all mobility models, if `build` lets users choose one by `mobility`.
+        """Return the parameters of all mobility models, if `build` has a `mobility` to choose one.
 
-        What `build` has itself is left out.
+        Those that `build` has itself are left out.
         """
         own = {parameter.name for parameter in parameters_of(cls.build)}
         if "mobility" not in own:
@@ -121,15 +121,15 @@ class Topo:
 
     @classmethod
     def radio_parameters(cls) -> list[Parameter]:
-        """Return the radio settings that all topologies share, without what `build` has itself."""
+        """Return the radio settings that all topologies share, without those that `build` has."""
         own = {parameter.name for parameter in parameters_of(cls.build)}
         return [item for item in parameters_of(RadioSettings) if item.name not in own]
 
     @classmethod
     def workload_parameters(cls) -> list[Parameter]:
-        """Return what `--set` takes for the topology's own workload, with its defaults there.
+        """Return the parameters of the topology's own workload, with the topology's defaults.
 
-        What `build` has under the same name is not the workload's.
+        A parameter that `build` has under the same name is not the workload's.
         """
         if cls.workload is None:
             return []
@@ -150,7 +150,7 @@ class Topo:
     def addStation(self, name: str, position: str | Sequence[float]) -> str:
         """Add a station at `position`, metres: "x,y", "x,y,z" or a sequence; z is ignored.
 
-        Raises `ScenarioError` for a second station of that name or a position that is not one.
+        Raises `ScenarioError` for a second station of that name or an invalid position.
         """
         self._add(name, "stations")
         self._stations[name] = _position(name, position)
@@ -160,16 +160,16 @@ class Topo:
     def addAccessPoint(
         self, name: str, ssid: str = "mesh", position: str | Sequence[float] = "0,0,0"
     ) -> str:
-        """Add a mesh access point at `position`, as `addStation` takes it; raises as that does.
+        """Add a mesh access point at `position`, like `addStation`, and with its errors.
 
-        It needs a host, where its broker runs: `addLink(host, access_point)`.
+        It needs a host on which its broker runs: `addLink(host, access_point)`.
         """
         self._add(name, "access points")
         self._access_points[name] = (_position(name, position), ssid)
         return name
 
     def addHost(self, name: str) -> str:
-        """Add a host without a radio, to be linked to an access point: it stands where that does.
+        """Add a host without a radio, to be linked to an access point, whose position it shares.
 
         Raises `ScenarioError` if the name is taken.
         """
@@ -196,18 +196,18 @@ class Topo:
         if self._switch in (node1, node2):
             host = node2 if node1 == self._switch else node1
             if host in self._stations or host not in self._nodes or host in self._cables:
-                raise ScenarioError(f"{host} is no host, or is wired to the switch already")
+                raise ScenarioError(f"{host} is not a host, or is already wired to the switch")
             self._cables[host] = delay
             return
         host, point = (node2, node1) if node1 in self._access_points else (node1, node2)
         if point not in self._access_points or host in self._stations or host not in self._nodes:
-            raise ScenarioError(f"a link goes from a host to an access point: {node1}, {node2}")
+            raise ScenarioError(f"a link must go from a host to an access point: {node1}, {node2}")
         if point in self._brokers or host in self._brokers.values():
-            raise ScenarioError(f"{host} and {point} can have one link each")
+            raise ScenarioError(f"{host} and {point} can have only one link each")
         self._brokers[point] = host
 
     def addFault(self, fault: str) -> None:
-        """Let something fail, as `--fault` does: "crash 30% at 20 for 10".
+        """Make something fail, as `--fault` does: "crash 30% at 20 for 10".
 
         `emulation.scenario.faults` has the kinds.
         """
@@ -247,7 +247,7 @@ class Topo:
         variance: float = 4.0,
         antennaHeight: float = 1.5,
     ) -> None:
-        """Choose one of `emulation.radio.spec.PROPAGATION_MODELS`; each takes what it needs.
+        """Choose one of `emulation.radio.spec.PROPAGATION_MODELS`; each uses what it needs.
 
         `exp` is the path loss exponent, `sL` the system loss and `variance` the standard deviation
         of the shadowing, dB (so named in Mininet-WiFi), `antennaHeight` in metres.
@@ -279,9 +279,9 @@ class Topo:
     ) -> None:
         """Let the stations move in the rectangle at `min_v` to `max_v` metres a second.
 
-        `emulation.mobility.registry` has the models, their files the keywords that they take; those
-        of another model may be there too.  Vehicles start at the nearest point of a lane, and the
-        topology has a road map.
+        `emulation.mobility.registry` has the models, their files the keywords that they take;
+        keywords of other models are ignored.  Vehicles start at the nearest point of a lane, and
+        the topology has a road map.
         """
         self.area = (min_x, min_y, max_x, max_y)
         own = {parameter.name for parameter in model_named(model).parameters()}
@@ -291,15 +291,15 @@ class Topo:
                 keywords.setdefault(name, self.mobility_settings.get(name, parameter.default))
             elif self.parameters.pop(name, parameter.default) != parameter.default:
                 raise ScenarioError(
-                    f"{name} is no parameter of {setting(model_named(model))}, which is how "
-                    "stations move: leave it out, or choose another mobility"
+                    f"{name} is not a parameter of the mobility {setting(model_named(model))}: "
+                    "leave it out, or choose another mobility"
                 )
         self.mobility = mobility(model, self.area, min_v, max_v, keywords)
 
     def draw_connected(self, count: int, model: Mobility) -> list[Position2D]:
         """Return `count` positions of a mobility model whose graph is connected.
 
-        Raises `ScenarioError` if `PLACEMENTS` draws gave none.
+        Raises `ScenarioError` if `PLACEMENTS` draws yield none.
         """
         rng = self.rng("placement")
         for _ in range(PLACEMENTS):
@@ -319,14 +319,12 @@ class Topo:
     ) -> Scenario:
         """Return the scenario: trajectories, workload and faults drawn from the seed.
 
-        `workload` takes the place of the topology's own; `faults` are added to the topology's.
+        `workload` replaces the topology's own; `faults` are added to the topology's.
         """
         if not self._stations and not self._cables:
             raise ScenarioError("the topology has no stations")
         if self._switch and (self._stations or self._access_points or self.failed_brokers):
-            raise ScenarioError(
-                "what is on a switch are hosts alone: no stations, no access points"
-            )
+            raise ScenarioError("a switch connects only hosts: remove stations and access points")
         tracks = dict(zip(self._stations, self._trajectories(), strict=True))
         announced = {name: legs(track) for name, track in tracks.items()}
         if self.turn or self.speed_error:
@@ -344,7 +342,7 @@ class Topo:
                 nodes.append(NodeSpec(id=number, name=name, waypoints=stands, device=WIRED))
             else:
                 raise ScenarioError(f"{name} has no link to an access point or switch: addLink")
-        # Clients are users' devices if there is infrastructure, and everywhere if not.
+        # With infrastructure clients are users' devices, otherwise they are at every node.
         clients = {
             node.id: node.name
             for node in nodes
@@ -401,7 +399,7 @@ class Topo:
     def _deviating(
         self, plans: dict[str, tuple[Waypoint, ...]]
     ) -> tuple[dict[str, tuple[Waypoint, ...]], dict[str, list[Leg]]]:
-        """Return ways that do not keep to what navigators say, and what they say."""
+        """Return trajectories that deviate from the announced routes, and those routes."""
         rng = self.rng("deviations")
         area = self._area()
         tracks, announced = {}, {}
@@ -412,7 +410,7 @@ class Topo:
     def _navigation(
         self, protocol: str, nodes: Sequence[NodeSpec], announced: Mapping[str, Sequence[Leg]]
     ) -> tuple[Operation, ...]:
-        """Return what navigators tell the clients, if the protocol asks for it."""
+        """Return the routes that navigators announce to clients, if the protocol needs them."""
         if not service_of(protocol).needs_routes:
             return ()
         operations = [
@@ -429,10 +427,10 @@ class Topo:
         return tuple(sorted(operations, key=lambda operation: operation.time))
 
     def _area(self, wired: Sequence[Position2D] = ()) -> tuple[float, float, float, float]:
-        """Return the mobility model's area, or the box around all that stands still.
+        """Return the mobility model's area, or the box around all nodes if they stand still.
 
-        `wired` is where a map shows the hosts on a switch.  Raises `ScenarioError` for a station
-        that starts outside.
+        `wired` are the positions of hosts on a switch on a map.  Raises `ScenarioError` for a
+        station that starts outside.
         """
         if self.area is None:
             return _bounds([*self._stations.values(), *self._positions_of_points(), *wired])
@@ -469,7 +467,7 @@ class Topo:
 
 
 def _bounds(positions: list[Position2D]) -> tuple[float, float, float, float]:
-    """Return the box around positions, a metre wide and high at least: they may be in a line."""
+    """Return the box around positions, at least a metre wide and high: they may be collinear."""
     (x0, x1), (y0, y1) = (
         (min(values), max(values)) if max(values) - min(values) >= 1.0 else _metre(values[0])
         for values in zip(*positions, strict=True)
@@ -478,7 +476,7 @@ def _bounds(positions: list[Position2D]) -> tuple[float, float, float, float]:
 
 
 def _on_map(number: int, hosts: int) -> Position2D:
-    """Return where a map shows host `number` of so many on a switch, metres: on a circle."""
+    """Return the position on a map, a circle, of host `number` of so many on a switch, metres."""
     angle = 2 * math.pi * number / hosts
     return round(100 + 100 * math.cos(angle), 3), round(100 + 100 * math.sin(angle), 3)
 

@@ -1,8 +1,7 @@
-"""Parameters that several topologies have, as `nodeapp.parameters` declares them.
+"""Parameters shared by several topologies, declared as in `nodeapp.parameters`.
 
 A topology gives each its own default: `range: RadioRange = 250.0` among the arguments of `build`.
-Parameters of workloads are the workloads' own (`emulation.workloads`), and those of mobility models
-the models' (`emulation.mobility`).
+Workloads (`emulation.workloads`) and mobility models (`emulation.mobility`) declare their own.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SpeedError = Annotated[
     float, Param("share by which speeds differ from what was announced", low=0, high=0.9)
 ]
 FailedBrokers = Annotated[
-    int, Param("brokers that all know of and that are not there", low=0, high=1000)
+    int, Param("brokers that all know of but that do not exist", low=0, high=1000)
 ]
 
 # Motion (`emulation.mobility`).

@@ -29,7 +29,7 @@ class AdHocChannel:
         self.medium = Medium(scenario.radio, len(scenario.nodes), rng, self._sent)
         names = {node.name: index for index, node in enumerate(scenario.nodes)}
         self.faults = RadioFaults([(self.medium, names)])
-        # The medium's own methods: a call less for every packet.
+        # The medium's own methods, to save a call per packet.
         self.transmit: Callable[[float, int, int, int, Carried], object] = self.medium.transmit
         if scenario.radio.queue_order == "routing-first":
             self.transmit = self._transmit_by_class

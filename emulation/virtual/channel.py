@@ -1,4 +1,4 @@
-"""The channel of a simulation: what lies between the nodes, from one node's stack to another's.
+"""The channel of a simulation: everything between one node's stack and another's.
 
 Three implementations exist: stations that hear each other directly (`emulation.virtual.adhoc`),
 stations and brokers behind access points (`emulation.virtual.mesh`), and hosts on a switch
@@ -25,7 +25,7 @@ from emulation.virtual.message import Carried
 Hand = Callable[[float, list[int], Carried], None]
 """Hands a packet that arrives at a time to the nodes with these indices."""
 Unacknowledged = Callable[[float, int, int, Carried], bool]
-"""Tells the simulation that at a time a packet from one node to another was given up.
+"""Reports to the simulation that at a time a packet from one node to another was given up.
 
 Returns whether it has made a timer for that instant: then the channel stops there, and the timer
 has its turn before anything else happens.
@@ -48,7 +48,7 @@ class Channel(Protocol):
 
     @property
     def reports_links(self) -> bool:
-        """Whether it tells of unicasts that were not acknowledged by the node that they are for."""
+        """Whether it reports unicasts that their destination did not acknowledge."""
 
     @property
     def transmit(self) -> Callable[[float, int, int, int, Carried], object]:
@@ -66,16 +66,16 @@ class Channel(Protocol):
 
     @property
     def deliver(self) -> Callable[[Delivery], None]:
-        """`deliver(delivery)`: hand what `next_delivery` returned last to those who receive it."""
+        """`deliver(delivery)`: hand the last result of `next_delivery` to its receivers."""
 
     def listen(self, node: int, hand: Hand) -> bool:
-        """Have `hand` called with what a node decodes of packets that are for others.
+        """Have `hand` called with packets for others that a node decodes.
 
         Return False if this channel cannot.  All nodes give the same `hand`, before time passes.
         """
 
     def withdraw(self, node: int, to: int) -> list[Carried]:
-        """Take back a node's packets for another that wait to be sent; empty if that cannot be."""
+        """Take back a node's queued packets for another; empty if that is impossible."""
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
         """Set the nodes' positions: an array (N, 2) of metres."""

@@ -1,7 +1,7 @@
 """The workload's clients under the virtual clock: one on every node, speaking its client protocol.
 
-What `emulation.network.driver` does against real node apps; on a loopback nothing is lost, so
-nothing needs to be repeated but what a node app that is not running does not take.
+The counterpart of `emulation.network.driver` for real node apps; on a loopback nothing is lost, so
+requests are repeated only while a node app is not running.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class WorkloadClient:
         self._waiting: dict[int, Operation] = {}
         self._ended: set[tuple[int, int]] = set()
         self._renewals: dict[tuple[int, int], VirtualTimer] = {}
-        """The next one of each subscription, by node and number."""
+        """The next renewal of each subscription, by node and number."""
         self._hosts: dict[int, VirtualHost] = {}
 
     def receiver(self, host: VirtualHost) -> Callable[[Address, bytes], None]:
-        """Return what takes the datagrams from a node to its client."""
+        """Return the function that receives datagrams from a node for its client."""
         self._hosts[host.node_id] = host
         return partial(self._receive, host)
 
     def start(self, failed: Callable[[VirtualHost, Exception], None]) -> None:
-        """Have the operations performed at their times; `failed` gets what a node raises."""
+        """Schedule the operations; `failed` receives errors that a node raises."""
         self._failed = failed
         for operation in self._workload:
             self._clock.call_at(operation.time, self._perform, operation)
 
     def returned(self, host: VirtualHost) -> None:
-        """Tell a host whose node app was not running what its clients had told it before."""
+        """Repeat its clients' earlier requests to a host whose node app was not running."""
         for operation in held(self._workload, host.node_id, self._clock.now):
             self._clock.call_later(0.0, self._perform, operation)
 
@@ -67,7 +67,7 @@ class WorkloadClient:
                 self._clock.call_later(RETRY, self._perform, operation, attempt + 1)
             return
         if attempt == 1 or operation.action != "unsubscribe":
-            # A node app that is back knows of nothing to end, and says so.
+            # A restarted node app has nothing to end, and says so.
             self._waiting[self._token] = operation
         datagram = request(operation, self._token).encode()
         self._record(host, datagram, to_client=False)
@@ -88,7 +88,7 @@ class WorkloadClient:
             self.problems.append(f"{what} was refused: {refusal}")
         elif operation.action == "subscribe":
             key = (operation.node, operation.subscription)
-            if key in self._renewals:  # of before the node app was down
+            if key in self._renewals:  # from before the node app went down
                 self._renewals[key].cancel()
             self._renewals[key] = self._clock.call_later(RENEWAL, self._perform, operation)
 

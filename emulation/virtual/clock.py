@@ -2,9 +2,9 @@
 
 Theory of operation.  A binary heap of timers by time, then by number: calls for one instant come in
 the order they were asked for, and a run is the same every time.  A cancelled timer stays in the
-heap without its callback and is passed over when its time comes.  `heapq` would compare lists or
-tuples, which costs machine code (`testbed.compiling`) more than all the rest; here two floats are
-compared where they are, and places are machine integers (`i64`).
+heap without its callback and is skipped when its time comes.  `heapq` would compare lists or
+tuples, which costs compiled code (`testbed.compiling`) more than all the rest; here two floats are
+compared in place, and indices are machine integers (`i64`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class VirtualTimer:
         """None if the call was cancelled."""
         self.args = args
         self.owner: object = None
-        """Who asked for it, if they say so."""
+        """Who requested it, if known."""
 
     def cancel(self) -> None:
-        """Forget the call; no effect if it was made already."""
+        """Cancel the call; no effect if it was already made."""
         self.callback = None
         self.args = ()
 
@@ -51,7 +51,7 @@ class Clock:
         self._number = 0
 
     def __iter__(self) -> Iterator[VirtualTimer]:
-        """All timers that are to come, cancelled ones too, in no order."""
+        """All pending timers, including cancelled ones, in no particular order."""
         return iter(self._heap)
 
     def time(self) -> float:
@@ -63,15 +63,15 @@ class Clock:
         return self._push(time if time > self.now else self.now, callback, args)
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> VirtualTimer:
-        """Call `callback(*args)` in `delay` seconds, at once if that is not above 0."""
+        """Call `callback(*args)` in `delay` seconds, at once if that is 0 or less."""
         return self._push(self.now + delay if delay > 0.0 else self.now, callback, args)
 
     def due(self) -> float:
-        """Return when the next call is to be made, be it cancelled; infinity if there is none."""
+        """Return the time of the next call, even a cancelled one; infinity if there is none."""
         return self._heap[0].time if self._heap else FOREVER
 
     def next_owner(self) -> object:
-        """Return who asked for the next call, if they said so; there must be one."""
+        """Return who requested the next call, if known; there must be one."""
         return self._heap[0].owner
 
     def step(self) -> None:
@@ -83,7 +83,7 @@ class Clock:
             callback(*timer.args)
 
     def run(self, until: float) -> None:
-        """Make all calls up to the time `until`, which it is then."""
+        """Make all calls up to the time `until`, and advance to it."""
         heap = self._heap
         while heap and heap[0].time <= until:
             self.step()
@@ -109,7 +109,7 @@ class Clock:
         return timer
 
     def _pop(self) -> VirtualTimer:
-        """Take the first timer out: the lesser child goes up at each level, the last one there."""
+        """Remove the first timer: the lesser child moves up at each level, the last one there."""
         heap = self._heap
         last = heap.pop()
         count: i64 = len(heap)

@@ -1,8 +1,8 @@
-"""Faults under the virtual clock: what `emulation.backends.realtime.faults` does to processes.
+"""Faults under the virtual clock, like `emulation.backends.realtime.faults` for processes.
 
-A node app that is killed leaves its host's kernel and radio behind: frames for it arrive, and
-nobody is there.  It begins again as a process does that a service manager starts: with nothing but
-its command line, so with the same random numbers.
+A node app that is killed leaves its host's kernel and radio running: frames for it arrive, but
+nobody receives them.  It restarts like a process under a service manager, with nothing but its
+command line, and so with the same random numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nodeapp.wire import Frame
 
 
 class _Nobody:
-    """In the place of the service of a node app that is not running."""
+    """Stands in for the service of a node app that is not running."""
 
     def receive(self, frame: Frame, sender: int) -> None:
         """Do nothing."""
@@ -46,7 +46,7 @@ class VirtualFaults:
         self._hosts = hosts
         self._boot = boot
         self._down: Counter[str] = Counter()
-        """Names of nodes whose app is down, with the number of faults that want it so."""
+        """Names of nodes whose app is down, with the number of faults that keep it down."""
         for fault in scenario.faults:
             clock.call_at(fault.start, self.begin, fault)
             if fault.end is not None:

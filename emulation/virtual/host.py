@@ -1,7 +1,7 @@
 """The host under the virtual clock: one node's view of a simulation.
 
-While a real node reads a gpsd server, this one has the fixes that the server would report, at the
-same rate, and carries them on along their velocity in the same way.
+While a real node reads from a gpsd server, this one gets the fixes that the server would report, at
+the same rate, and extrapolates them along their velocity in the same way.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from nodeapp.pubsub.base import Service
 from nodeapp.wire import Frame
 
 REASSEMBLIES: Final = 64
-"""Datagrams of which some fragments are here and others missing, before the oldest is given up."""
+"""Most incompletely reassembled datagrams before the oldest is given up."""
 
 
 class HostRadio(Protocol):
-    """What hosts send with."""
+    """The radio of hosts."""
 
     @property
     def reports_links(self) -> bool:
@@ -37,10 +37,10 @@ class HostRadio(Protocol):
         """Take a datagram of a host."""
 
     def withdraw(self, host: VirtualHost, to: int) -> list[bytes]:
-        """Give back the datagrams of a host for a node that were not on the air."""
+        """Return a host's datagrams for a node that were not yet on the air."""
 
     def listen(self, host: VirtualHost) -> bool:
-        """Call `VirtualHost.overheard` from now on; return whether that can be done."""
+        """Call `VirtualHost.overheard` from now on; return whether that is possible."""
 
 
 class VirtualHost:
@@ -72,16 +72,16 @@ class VirtualHost:
         self._seed = f"{scenario.seed}/{spec.id}"
         self._rng = random.Random(self._seed)
         self.now: Callable[[], float] = clock.time
-        """Return the seconds into the run; machine code as `position`, if there is any."""
+        """Return the seconds into the run; compiled like `position`, where possible."""
         motion = Motion(clock, spec.waypoints, RATE)
         self.position: Callable[[], Position] = motion.position
-        """Return the last fix, carried on along its velocity."""
+        """Return the last fix, extrapolated along its velocity."""
         self.link_failed: Callable[[int, bytes], None] | None = None
         self.overheard: Callable[[Frame, int], None] | None = None
         self._fragments: OrderedDict[object, set[int]] = OrderedDict()
 
     def begin_again(self) -> None:
-        """Be as at the start of the node app, which was not running."""
+        """Reset to the state at the start of the node app, which was not running."""
         self.running = True
         self.counters = Counter()
         self.seal = None if self._key is None else Seal(self._key, self._node_id)
@@ -100,7 +100,7 @@ class VirtualHost:
         return self._rng
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> VirtualTimer:
-        """Call back when the clock says so."""
+        """Call back at a time of the clock."""
         timer = self._clock.call_later(delay, callback, *args)
         timer.owner = self
         return timer
@@ -110,7 +110,7 @@ class VirtualHost:
         self._send(self, to, datagram)
 
     def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
-        """Be told by the channel, if it can tell."""
+        """Have the channel report failed links, if it can."""
         self.link_failed = failed
         return self._radio.reports_links
 
@@ -140,7 +140,7 @@ class VirtualHost:
         return True
 
     def about(self) -> dict[str, Any]:
-        """Return what STATUS tells of the host."""
+        """Return the host's facts for STATUS."""
         x, y, vx, vy = (round(value, 3) for value in self.position())
         return {
             "node": self.node_id,

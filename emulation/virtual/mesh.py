@@ -1,9 +1,8 @@
 """Access points under the virtual clock: two channels, and the bridges between them.
 
 Theory of operation.  As on the real-time backends, stations and access radios share one medium and
-mesh radios another; whom a frame is for, which access point a station belongs to and which way a
-frame takes through a bridge is decided by the same classes (`emulation.wifi.cells`,
-`emulation.network.controller.flows`).  Bridges and wires take no
+mesh radios another; the same classes decide addressing, associations and paths of frames through a
+bridge (`emulation.wifi.cells`, `emulation.network.controller.flows`).  Bridges and wires take no
 time, and the controller moves a station's flow at once.
 
 Captures are those of a real run: every node's own interface, and both radios of each access point.
@@ -47,12 +46,12 @@ TO_ALL: Final = b"\xff" * 6
 class MeshChannel:
     """The `Channel` of a scenario with access points: two media, and all bridges.
 
-    It calls `hand` for what arrives at nodes, lets `recorder` hear what passes the radio ports of
-    the access points, and has `clock` call it for every scan of the stations.
+    It calls `hand` for frames that arrive at nodes, reports frames on the access points' radio
+    ports to `recorder`, and has `clock` call it for every scan of the stations.
     """
 
     reports_links = False
-    """An acknowledgement is the access point's, not that of the node that a packet is for."""
+    """An acknowledgement is the access point's, not the packet's destination's."""
 
     def __init__(
         self, scenario: Scenario, clock: Clock, recorder: VirtualRecorder, hand: Hand
@@ -100,14 +99,14 @@ class MeshChannel:
         """Whether the last delivery was on the mesh channel."""
         clock.call_at(0.0, self._scan, 0)
 
-    # What the simulation calls.
+    # Called by the simulation.
 
     def listen(self, node: int, hand: Hand) -> bool:
-        """Return False: what passes an access point is not what its stations sent each other."""
+        """Return False: stations do not send to each other directly."""
         return False
 
     def withdraw(self, node: int, to: int) -> list[Carried]:
-        """Return nothing: who does not know of broken links takes nothing back."""
+        """Return nothing: without reports of broken links nothing is taken back."""
         return []
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
@@ -132,7 +131,7 @@ class MeshChannel:
             if min(access, mesh) > until:
                 return None
             self._on_mesh = mesh < access
-            # As far as the other channel has nothing to say.
+            # Up to the next event of the other channel.
             if self._on_mesh:
                 delivery = self._mesh.next_delivery(min(access, until))
             else:
@@ -141,7 +140,7 @@ class MeshChannel:
                 return delivery
 
     def deliver(self, delivery: Delivery) -> None:
-        """Take what has arrived: at stations, or at access points and so at bridges."""
+        """Process an arrival: at stations, or at access points and so at bridges."""
         address, size, carried = delivery.frame
         time, source, receivers = delivery.time, delivery.source, delivery.receivers
         if self._on_mesh:
@@ -223,7 +222,7 @@ class MeshChannel:
     # Associations.
 
     def _scan(self, number: int) -> None:
-        """Let all stations choose an access point; come back for the next scan."""
+        """Let all stations choose an access point; schedule the next scan."""
         now = self._clock.now
         for _, station, _, radio in self.cells.scan(now):
             if radio is not None:
@@ -232,7 +231,7 @@ class MeshChannel:
                 self._recorder.emitted(now, self._capture_index(new, ACCESS_PORT), frame)
                 self._count(new, FlowPath.ASSOCIATION, OTHER, len(frame))
                 self._learn(new, frame)
-        # On a fixed grid, that of n intervals rather than of a sum.
+        # On a fixed grid: a multiple of the interval rather than a sum.
         self._clock.call_at((number + 1) * self._interval, self._scan, number + 1)
 
     def _learn(self, point: int, frame: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What travels on a channel under the virtual clock: a datagram, decoded once for all receivers."""
+"""Messages on a channel under the virtual clock: datagrams, decoded once for all receivers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Message:
         self.datagram = datagram
         self.count = count
         self.failed = False
-        """Whether the sender has been told that a packet of it was not acknowledged."""
+        """Whether the sender was notified that one of its packets was not acknowledged."""
         self._frame: wire.Frame | None = None
         self._decoded = False
 
@@ -38,5 +38,5 @@ class Message:
 
 
 Carried = tuple[Message, int, Packet]
-"""What a channel carries: a message, the index of one of its packets, and that packet as the
-recorder knows it."""
+"""A channel's unit: a message, the index of one of its packets, and that packet in the recorder's
+form."""

@@ -1,4 +1,4 @@
-"""Where a node takes itself to be: fixes of a receiver, carried on along their velocity."""
+"""A node's own idea of its position: a receiver's fixes, extrapolated along their velocity."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Motion:
         self._fixed_at = 0.0
         self._next_fix = 0.0 if len(waypoints) > 1 else FOREVER
         self._since = self._x0 = self._y0 = 0.0
-        """When and where the leg that it is on began; it has the velocity of the fix..."""
+        """When and where the current leg began; it has the velocity of the fix..."""
         self._leg_until = -FOREVER
         """...until then."""
         self._at = -1.0
-        """When it was asked last."""
+        """When it was last asked for a position."""
         self._stand(waypoints[0])
 
     def _stand(self, place: Place) -> None:
@@ -42,7 +42,7 @@ class Motion:
         self._position = Position(self._x, self._y)
 
     def position(self) -> Position:
-        """Return the last fix, carried on along its velocity."""
+        """Return the last fix, extrapolated along its velocity."""
         now = self._clock.now
         if now != self._at:
             self._at = now
@@ -62,7 +62,7 @@ class Motion:
             waypoints = self._waypoints
             leg = bisect_right(self._times, time)
             if leg == 0:
-                return  # it has not set off
+                return  # it has not set off yet
             if leg == len(waypoints):
                 self._next_fix = FOREVER
                 self._stand(waypoints[-1])

@@ -20,7 +20,7 @@ IP_LENGTH: Final = 20
 UDP_LENGTH: Final = 8
 HEADERS: Final = ETHERNET_LENGTH + IP_LENGTH + UDP_LENGTH
 LARGEST_WHOLE: Final = MTU - IP_LENGTH - UDP_LENGTH
-"""Bytes of a datagram that fits one frame."""
+"""Largest datagram that fits in one frame, bytes."""
 FRAGMENT: Final = (MTU - IP_LENGTH) // 8 * 8
 """Bytes of the IPv4 payload in every fragment but the last."""
 CLIENT: Final = 40_000
@@ -41,7 +41,7 @@ _LOOPBACK_ETHERNET: Final = bytes(12) + _IPV4.to_bytes(2, "big")
 
 
 def checksum(data: bytes, start: int = 0) -> int:
-    """Return the internet checksum (RFC 1071) of `data`, to whose sum `start` is added.
+    """Return the internet checksum (RFC 1071) of `data`, with `start` added to the sum.
 
     The sum of 16-bit words in ones' complement is the number itself modulo 65,535.
     """
@@ -52,7 +52,7 @@ def checksum(data: bytes, start: int = 0) -> int:
 
 
 def mac_of(node: int) -> bytes:
-    """Return the Ethernet address of a node's radio, as `NodeSpec.mac` says it."""
+    """Return the Ethernet address of a node's radio, as in `NodeSpec.mac`."""
     return b"\x02\x00" + node.to_bytes(4, "big")
 
 
@@ -65,7 +65,7 @@ def _udp(source: int, destination: int, ports: tuple[int, int], datagram: bytes)
     length = UDP_LENGTH + len(datagram)
     unsummed = _UDP_HEADER.pack(*ports, length, 0)
     total = checksum(unsummed + datagram, source + destination + _UDP + length)
-    # 0 says that there is no checksum; 65,535 is the same number in ones' complement.
+    # 0 means no checksum; 65,535 is the same number in ones' complement.
     return _UDP_HEADER.pack(*ports, length, total or 0xFFFF) + datagram
 
 

@@ -1,11 +1,11 @@
-"""What a run under the virtual clock leaves behind: captures, or columns for the analysis.
+"""The record of a run under the virtual clock: captures, or columns for the analysis.
 
 Theory of operation.  A packet is built once, when it is sent, and seen by its sender and by
 everyone who receives it.  `PcapRecorder` appends one record to all of their captures.
 `ColumnRecorder` keeps the packet once, with lists of who saw it when; now and then it decodes the
-packets with the decoder of captures (`capture.decode`) and repeats the rows for those who saw
-them.  So both say the same, and columns of a broadcast cost one decoding and a few numbers for
-each receiver.
+packets with the decoder of captures (`capture.decode`) and repeats the rows for everyone who saw
+them.  So both agree, and columns of a broadcast cost one decoding and a few numbers for each
+receiver.
 
 Times are Unix times as in captures of a real run, counted from `EPOCH_NS`, which is the same in
 every run: captures of the same scenario are equal byte for byte.
@@ -42,11 +42,11 @@ FLUSH_ROWS: Final = 1 << 20
 
 
 Packet = Any
-"""A packet as a recorder knows it; nobody else looks into it."""
+"""A packet in a recorder's form; opaque to everyone else."""
 
 
 def captures(scenario: Scenario) -> list[str]:
-    """Return the interfaces that are captured, by the number that they have in a recorder.
+    """Return the captured interfaces, indexed by their numbers in a recorder.
 
     First the nodes' radios or wires, in the order of the scenario, then their loopbacks, then the
     access and the mesh radio of each access point.
@@ -59,26 +59,26 @@ def captures(scenario: Scenario) -> list[str]:
 
 
 class VirtualRecorder(Protocol):
-    """Told of every packet; stations are indices into the scenario's nodes, times in seconds."""
+    """Receives every packet; stations are indices into the scenario's nodes, times in seconds."""
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
         """A station sends a datagram by radio to the node `to`; return its packets, in order."""
 
     def heard(self, time: float, stations: list[int], packet: Packet) -> None:
-        """A packet that was sent has reached stations, or passed other captures (`captures`)."""
+        """A packet has reached stations, or passed other captures (`captures`)."""
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
         """A datagram has passed between a node and its client."""
 
     def emitted(self, time: float, capture: int, frame: bytes) -> None:
-        """A frame that is no node's has passed a capture."""
+        """A frame that belongs to no node has passed a capture."""
 
     def close(self) -> None:
-        """Write what is left.  Raises OSError."""
+        """Write the rest.  Raises OSError."""
 
 
 class NullRecorder:
-    """Records nothing: for measuring."""
+    """Records nothing, for benchmarks."""
 
     _packets: Final = (None,) * 64
 
@@ -173,7 +173,7 @@ class PcapRecorder:
 
 
 def _append_whole(path: Path, data: bytes) -> None:
-    """Append to a file, all of it or, if that fails, nothing."""
+    """Append all of the data to a file or, if that fails, nothing."""
     with path.open("ab", buffering=0) as file:
         size = file.tell()
         try:
@@ -202,7 +202,7 @@ class Observations:
 
 
 class _Kept:
-    """A packet, and its index in the block of packets that was begun when it was added."""
+    """A packet, and its index in the block to which it was added."""
 
     __slots__ = ("block", "data", "index")
 
@@ -213,14 +213,14 @@ class _Kept:
 
 
 class ColumnRecorder:
-    """Hands what the analysis needs on to `sink`, some `FLUSH_ROWS` rows at a time."""
+    """Passes the columns that the analysis needs to `sink`, about `FLUSH_ROWS` rows at a time."""
 
     def __init__(self, scenario: Scenario, sink: Callable[[Observations], None]) -> None:
         self._build = _Builder(scenario)
         self._sink = sink
         self._nodes = len(scenario.nodes)
         self._records = np.zeros(len(captures(scenario)), np.int64)
-        """How many records each capture would have by now."""
+        """How many records each capture would contain by now."""
         self._block = 0
         self._begin()
 
@@ -229,9 +229,9 @@ class ColumnRecorder:
         self._packets: list[bytes] = []
         self._times: list[float] = []
         self._indices: list[int] = []
-        """By time: the packet's index in `_packets`."""
+        """By observation time: the packet's index in `_packets`."""
         self._counts: list[int] = []
-        """By time: how many saw it, and ..."""
+        """By observation time: how many saw it, and ..."""
         self._seers: list[int] = []
         """... who: captures, numbered as in `_records`, one list for all times."""
 
@@ -290,6 +290,6 @@ class ColumnRecorder:
         self._sink(Observations(np.frombuffer(data, np.uint8), columns, seers, number))
 
     def close(self) -> None:
-        """Hand on what is left."""
+        """Pass on the rest."""
         if self._seers:
             self._flush()

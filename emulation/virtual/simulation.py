@@ -1,13 +1,13 @@
 """A scenario under the virtual clock.
 
-Theory of operation.  Two queues are merged: calls that nodes asked for (`clock`) and what happens
-on the channel (`emulation.virtual.channel`).  Time goes from one arrival or call to the next; nodes
-take no time to compute, and everything between the protocol and the air is left out or built
-without a kernel: a datagram goes to the channel at once, with the length of the packets that would
-carry it, and comes out of it at the services of its receivers.  It is decoded once, for all.
+Theory of operation.  Two queues are merged: calls that nodes requested (`clock`) and events on the
+channel (`emulation.virtual.channel`).  Time jumps from one arrival or call to the next; nodes take
+no time to compute, and everything between the protocol and the air is omitted or built without a
+kernel: a datagram goes to the channel at once, with the length of the packets that would carry it,
+and is delivered to its receivers' services.  It is decoded once for all of them.
 
-Positions are given to the channel once a tick, which is long enough for the fastest node to move by
-`TICK_SHARE` of the radio range, and at least as long as on the real-time backends.
+Positions are updated once a tick, which is long enough for the fastest node to move by `TICK_SHARE`
+of the radio range, and at least as long as on the real-time backends.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from nodeapp.pubsub.base import Service
 from nodeapp.wire import BROADCAST, WireError, decode
 
 TICK: Final = 0.1
-"""Seconds between updates of positions, at least; that of `emulation.media.tap`."""
+"""Least seconds between position updates; as in `emulation.media.tap`."""
 LONGEST_TICK: Final = 1.0
 TICK_SHARE: Final = 0.01
 GARBAGE: Final = 100_000
-"""Containers more than before, some 10 MB, when the collector looks at the young."""
+"""New containers, some 10 MB, after which the collector visits the young generation."""
 
 
 class Simulation:
     """One run.  `make_service` makes a node's service if it is not the scenario's protocol.
 
-    Raises what the protocol raises for its parameters; a defect in a protocol is given to `failed`
+    A protocol's errors for its parameters propagate; a defect in a protocol is passed to `failed`
     (node name, exception) and the run goes on, as a node app does.
     """
 
@@ -122,13 +122,13 @@ class Simulation:
 
     @property
     def problems(self) -> list[str]:
-        """What went wrong with the workload, a line each."""
+        """Problems with the workload, a line each."""
         return self._client.problems
 
     def run(self, until: float | None = None) -> None:
         """Let time pass until `until` seconds into the run, its end by default."""
-        # The collector need not look at what stays until the end, as all nodes do, nor often:
-        # nearly all that comes and goes has no cycles.
+        # The collector need not visit objects that stay until the end, as all nodes do, nor run
+        # often: nearly all temporary objects have no cycles.
         thresholds = gc.get_threshold()
         gc.freeze()
         gc.set_threshold(GARBAGE, *thresholds[1:])
@@ -158,7 +158,7 @@ class Simulation:
         clock.now = max(clock.now, end)
 
     def _defect(self, host: object, error: Exception) -> None:
-        # No protocol does I/O: an OSError is the recorder's.
+        # Protocols do no I/O: an OSError comes from the recorder.
         if self._failed is None or not isinstance(host, VirtualHost) or isinstance(error, OSError):
             raise error
         host.counters["internal errors"] += 1
@@ -181,7 +181,7 @@ class Simulation:
         else:
             destination = self._indices.get(to, index)
             if destination == index:
-                # The kernel answers for itself and finds no neighbour: nothing is sent.
+                # The kernel would find no neighbour for the node itself: nothing is sent.
                 host.counters["send failed: no such neighbour"] += 1
                 return
         packets = self.recorder.sent(now, index, to, datagram)
@@ -197,7 +197,7 @@ class Simulation:
             transmit(now, index, destination, size, (message, number, packets[number]))
 
     def withdraw(self, host: VirtualHost, to: int) -> list[bytes]:
-        """Take back datagrams of a host for a node of which no packet has been on the air."""
+        """Take back a host's datagrams for a node that have had no packet on the air."""
         index = self._indices.get(to)
         if index is None:
             return []
@@ -209,11 +209,11 @@ class Simulation:
         return datagrams
 
     def listen(self, host: VirtualHost) -> bool:
-        """Let a host overhear what others send each other, if the channel can."""
+        """Let a host overhear packets between others, if the channel can."""
         return self.channel.listen(host.index, self._overheard)
 
     def _overheard(self, time: float, listeners: list[int], carried: Carried) -> None:
-        """Hand a packet to nodes that it is not for; it is in no capture of theirs."""
+        """Hand a packet to nodes that it is not for; their captures do not contain it."""
         message = carried[0]
         frame = message.frame()
         if frame is None or message.count > 1:
@@ -233,7 +233,7 @@ class Simulation:
                 self._defect(host, error)
 
     def _unacknowledged(self, time: float, source: int, destination: int, carried: Carried) -> bool:
-        """Tell a host that wants to know of a datagram that was not acknowledged, in its turn."""
+        """Notify an interested host, in its turn, of a datagram that was not acknowledged."""
         host, message = self.nodes[source], carried[0]
         if host.link_failed is None or message.failed:
             return False
@@ -265,11 +265,11 @@ class Simulation:
                 self._defect(host, error)
 
     def _whole(self, message: Message) -> bytes:
-        """Return a datagram as its sender's protocol gave it."""
+        """Return a datagram as its sender's protocol passed it."""
         return Seal.strip(message.datagram) if self._sealed else message.datagram
 
     def _opened(self, host: VirtualHost, message: Message) -> bytes | None:
-        """Return a sealed datagram as it was before; None if the host refuses it, and counts it."""
+        """Return the contents of a sealed datagram; None if the host rejects it, and counts it."""
         assert host.seal is not None
         try:
             return host.seal.open(message.datagram, message.sender)
@@ -282,7 +282,7 @@ class Simulation:
     def _move(self) -> None:
         self.channel.set_positions(self._trace.positions(self.clock.now))
         if self._trace.moving and self.clock.now < self._last_move:
-            # On a fixed grid, that of n ticks rather than of a sum.
+            # On a fixed grid: a multiple of the tick rather than a sum.
             number = round(self.clock.now / self._tick) + 1
             self.clock.call_at(number * self._tick, self._move)
 

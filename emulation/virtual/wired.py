@@ -1,4 +1,4 @@
-"""Hosts on a switch under the virtual clock: the cables alone are between them."""
+"""Hosts on a switch under the virtual clock: only cables lie between them."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class WiredChannel:
         self._hand(delivery.time, delivery.receivers, delivery.frame)
 
     def listen(self, node: int, hand: Hand) -> bool:
-        """Return False: a switch hands a host only what is for it."""
+        """Return False: a switch forwards to a host only its own frames."""
         return False
 
     def withdraw(self, node: int, to: int) -> list[Carried]:
-        """Return nothing: what is on a cable stays there."""
+        """Return nothing: frames on a cable cannot be taken back."""
         return []
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:

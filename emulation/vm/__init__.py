@@ -1,1 +1,1 @@
-"""A virtual machine for what the host's kernel cannot do: an image, a boot, a channel to it."""
+"""A virtual machine for tasks beyond the host's kernel: image, boot, and a channel to it."""

@@ -2,8 +2,8 @@
 
 The machine sees the run folder at the same path and executes the scenario with
 `python -m emulation.backends`; it writes captures and figures straight into the run folder.  Every
-run boots a machine of its own, except within `GuestBackend.kept`: what a guest reads and translates
-when it does something for the first time is much of a short run under emulation.
+run boots its own machine, except within `GuestBackend.kept`: under emulation, reading and
+translating everything that a guest does for the first time is much of a short run.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class GuestBackend:
 
     @contextmanager
     def kept(self, folder: Path, others: Iterable[GuestBackend] = ()) -> Iterator[None]:
-        """Let runs into folders below `folder` share one machine, for the time of the block.
+        """Let runs into folders below `folder` share one machine during the block.
 
-        Runs of `others` as well.  The first run boots it, with this backend's options.  A run that
-        fails or is interrupted ends it: the next boots another.
+        So do runs of `others`.  The first run boots it, with this backend's options.  A run that
+        fails or is interrupted ends it, and the next one boots another.
         """
         sharing = (self, *others)
         with ExitStack() as ending:
@@ -68,7 +68,7 @@ class GuestBackend:
         observer: Observer,
         interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
-        """Run the scenario, which is in `folder` already, in the guest.
+        """Run the scenario, which is already in `folder`, in the guest.
 
         Raises `BackendError` and KeyboardInterrupt.  There is no prompt: use `vm cli`.
         """
@@ -101,7 +101,7 @@ class GuestBackend:
 
 
 class _Kept:
-    """A machine that several runs share, which writes below `folder` of the host; ends in time."""
+    """A machine shared by several runs, which writes below the host's `folder`."""
 
     def __init__(self, folder: Path, options: MachineOptions, ending: ExitStack) -> None:
         self.folder = folder
@@ -145,7 +145,7 @@ class _Kept:
 
 
 class _Heard:
-    """Passes on what the machine and the run in it report."""
+    """Passes on the reports of the machine and of the run in it."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -156,10 +156,10 @@ class _Heard:
         self._observer.stage(text)
 
     def hide(self) -> None:
-        """Leave the display as it is: the command in the guest has no terminal."""
+        """Do nothing: the command in the guest has no terminal."""
 
     def lines(self, data: bytes) -> None:
-        """Take output of `emulation.backends.__main__`: lines of JSON, cut anywhere."""
+        """Process output of `emulation.backends.__main__`: lines of JSON in arbitrary pieces."""
         *whole, self._rest = (self._rest + data).split(b"\n")
         for line in whole:
             match _parsed(line):

@@ -4,7 +4,7 @@ mmdebstrap installs Debian packages into a folder, a hook (`guest/customize`) ad
 the agent and the user's additions, and packs all of it as squashfs; kernel and initramfs are made
 from the files that the hook copies out.  An image is named by the hash of its inputs (`inputs`).
 It is built in a folder of another name and renamed when complete, so an image with its proper name
-is complete; what an interrupted build has left is removed by the next one.  All processes of a
+is complete; leftovers of an interrupted build are removed by the next one.  All processes of a
 build live in a process namespace that ends with this process.
 """
 
@@ -40,16 +40,16 @@ NEEDED: Final = 1600 << 20
 SILENT: Final = 900.0
 """Seconds without output after which a step of a build is given up."""
 KEPT: Final = 3
-"""Number of images that are kept, those used last."""
+"""Number of most recently used images that are kept."""
 UNFINISHED: Final = ".building-"
 PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
 
 class BuildObserver(Protocol):
-    """Who is told how a build proceeds."""
+    """Watches the progress of a build."""
 
     def stage(self, text: str) -> None:
-        """Take note of what is being done now."""
+        """Show the current stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Image:
 
 
 def cache_folder() -> Path:
-    """Return the folder of images and logs: `.vm` in the project, or as the variable says."""
+    """Return the folder of images and logs: `.vm` in the project, or that of the variable."""
     return Path(os.environ.get(CACHE_VARIABLE) or processes.PROJECT / ".vm").absolute()
 
 
@@ -128,7 +128,7 @@ def ensure_image(
         (cache / "images").mkdir(parents=True, exist_ok=True)
         with _locked(cache / "build.lock", observer, interrupts):
             image = find_image(inputs, cache)
-            if image is not None and not force:  # somebody else has built it in the meantime
+            if image is not None and not force:  # another process built it in the meantime
                 return image
             _remove_unfinished(cache / "images")
             _require_space(cache, needed)
@@ -178,7 +178,7 @@ class _Build:
         return Image(self._final)
 
     def _collect(self, stage: Path, log: IO[bytes]) -> None:
-        """Collect what goes into the image besides Debian packages."""
+        """Collect the contents of the image besides Debian packages."""
         testbed = stage / "testbed"
         testbed.mkdir(parents=True)
         here = Path(__file__).parent
@@ -294,7 +294,7 @@ class _Build:
 
 
 def _await_end(output: IO[bytes], seconds: float = 10.0) -> None:
-    """Wait until nobody writes any longer: then all processes of a killed build are gone."""
+    """Wait until nobody writes any more: then all processes of a killed build are gone."""
     deadline = time.monotonic() + seconds
     while select.select([output], [], [], max(0.0, deadline - time.monotonic()))[0]:
         if not os.read(output.fileno(), 1 << 16):
@@ -302,7 +302,7 @@ def _await_end(output: IO[bytes], seconds: float = 10.0) -> None:
 
 
 def chosen_inputs(cache: Path) -> ImageInputs:
-    """Return the inputs with the additions that were last built.  Raises `VmError`."""
+    """Return the inputs with the most recently built additions.  Raises `VmError`."""
     try:
         chosen = json.loads((cache / "chosen.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -341,7 +341,7 @@ def _locked(path: Path, observer: BuildObserver, interrupts: Interrupts | None) 
 
 
 def clean(cache: Path | None = None) -> list[str]:
-    """Remove what interrupted builds have left; return a line for each.  Raises `VmError`."""
+    """Remove leftovers of interrupted builds; return a line for each.  Raises `VmError`."""
     cache = cache or cache_folder()
     try:
         with (cache / "build.lock").open("rb") as file:
@@ -354,7 +354,7 @@ def clean(cache: Path | None = None) -> list[str]:
 
 
 def _remove_unfinished(images: Path) -> list[Path]:
-    """Remove what interrupted builds have left; return the paths."""
+    """Remove leftovers of interrupted builds; return the paths."""
     unfinished = list(images.glob(f"{UNFINISHED}*"))
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     for path in unfinished:
@@ -365,7 +365,7 @@ def _remove_unfinished(images: Path) -> list[Path]:
 
 
 def _remove_old(images: Path, current: Image) -> None:
-    """Remove all but the images used last, except those that a machine runs from."""
+    """Remove all but the most recently used images and those that a machine runs from."""
     others = [path for path in images.iterdir() if (path / "image.json").is_file()]
     others = [path for path in others if path != current.path]
     others.sort(key=lambda path: path.stat().st_mtime, reverse=True)

@@ -1,9 +1,9 @@
 """Framing of the messages between the host and the agent in the guest, without I/O.
 
 One virtio-serial port carries all of it: frames of a kind (one byte), a length (four bytes, big
-endian) and a payload.  `MESSAGE` frames hold a JSON object; the others hold bytes of the standard
-streams of the command that runs, so output and the exit code arrive in their order.  The guest
-uses this file as it is: it needs the standard library only.
+endian) and a payload.  `MESSAGE` frames hold a JSON object; the others hold bytes of the running
+command's standard streams, so output and exit code arrive in order.  The guest uses this file as it
+is: it needs only the standard library.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ALIVE_INTERVAL: Final = 5.0
 
 
 class FramingError(Exception):
-    """Bytes that are no frames."""
+    """Bytes that are not frames."""
 
 
 def frame(kind: bytes, payload: bytes) -> bytes:
@@ -49,7 +49,7 @@ class Receiver:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Take bytes; yield kind and payload of every frame that is complete.
+        """Take bytes; yield kind and payload of every complete frame.
 
         Raises `FramingError`.
         """
@@ -57,7 +57,7 @@ class Receiver:
         while len(self._buffer) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._buffer)
             if kind not in KINDS or length > LARGEST:
-                raise FramingError(f"no frame: kind {kind!r}, {length} bytes")
+                raise FramingError(f"not a frame: kind {kind!r}, {length} bytes")
             end = HEADER.size + length
             if len(self._buffer) < end:
                 return

@@ -1,11 +1,11 @@
-"""How fast a guest's clock runs, from its own readings.
+"""The rate of a guest's clock, from its own readings.
 
 If Linux does not know the rate of the time stamp counter, it measures it at boot against the
-interval timer (PIT).  If the processor is emulated and the host busy, that goes wrong now and then,
-by any factor: in one boot of thirty on two cores with four machines booting side by side (36.9 MHz
-instead of 2,596).  Everything that the guest then measures is wrong, and its time limits pass at
-once.  The kernel sees that the power management timer disagrees, and keeps its value; so the host
-checks.
+interval timer (PIT).  If the processor is emulated and the host busy, that sometimes goes wrong by
+any factor: in one boot of thirty on two cores with four machines booting side by side (36.9 MHz
+instead of 2,596).  Everything that the guest then measures is wrong, and its time limits expire at
+once.  The kernel notices that the power management timer disagrees, but keeps its value; so the
+host checks.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def rate(first: Reading, last: Reading) -> tuple[float, float]:
 
 
 def is_wrong(low: float, high: float) -> bool:
-    """Return whether a rate between these bounds certainly differs from the host's."""
+    """Return whether any rate within these bounds differs from the host's."""
     return low > 1 + TOLERANCE or high < 1 - TOLERANCE
 
 
 def is_right(low: float, high: float) -> bool:
-    """Return whether it certainly is that of the host, within the tolerance."""
+    """Return whether every rate within these bounds is the host's, within the tolerance."""
     return low >= 1 - TOLERANCE and high <= 1 + TOLERANCE

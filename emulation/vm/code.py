@@ -1,9 +1,9 @@
-"""The project's code as a file system of its own, for the guest to import from.
+"""The project's code as a separate file system, for the guest to import from.
 
 Over 9p, each file that Python looks at costs several round trips to QEMU, which under emulation are
-most of the time that a first import takes.  So the folders that hold code are packed into a
-squashfs, uncompressed, which the guest has as a disk and mounts over what the share shows there.
-It is kept in the cache, under the hash of the files' names, times and sizes.
+most of the time of a first import.  So the folders with code are packed into an uncompressed
+squashfs, which the guest has as a disk and mounts over those of the share.  It is cached under the
+hash of the files' names, times and sizes.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from typing import Final
 PACKAGES: Final = ("testbed", "emulation", "nodeapp", "capture", "spark_analysis", "topologies")
 COMPILED: Final = (*PACKAGES, ".ryu")
 FOLDERS: Final = (*COMPILED, "tests")
-"""Folders of the project that are packed, those that are there."""
+"""Folders of the project that are packed, if they exist."""
 PROGRAM: Final = "mksquashfs"
 PREFIX: Final = "code-"
 KEPT: Final = 24 * 3600
-"""Seconds since their last use for which files stay: another command may be about to boot."""
+"""Seconds for which files stay after their last use: another command may be about to boot."""
 LIMIT: Final = 300.0
 """Seconds that packing may take; it takes about two."""
 OPTIONS: Final = ("-noappend", "-no-progress", "-quiet", "-noI", "-noD", "-noF", "-noX")
 
 
 def pack(project: Path, cache: Path, folders: Iterable[str] = FOLDERS) -> Path | None:
-    """Return a squashfs with folders of the project, made now unless the cache has it.
+    """Return a squashfs with folders of the project, made now unless it is cached.
 
-    Returns None if that cannot be done here: without the program, without room, without write
-    access to the cache.  The guest then reads over 9p, as it does all other files.
+    Returns None if that is impossible, for lack of the program, disk space or write access to the
+    cache.  The guest then reads over 9p, like all other files.
     """
     all_folders = [project / name for name in folders]
     existing = [folder for folder in all_folders if folder.is_dir() and not folder.is_symlink()]
@@ -48,7 +48,7 @@ def pack(project: Path, cache: Path, folders: Iterable[str] = FOLDERS) -> Path |
             _make(existing, packed)
             for old in cache.glob(f"{PREFIX}*"):
                 if time.time() - old.stat().st_mtime > KEPT:
-                    # A folder is what a killed command left.
+                    # A folder is a killed command's leftover.
                     shutil.rmtree(old) if old.is_dir() else old.unlink()
     except (OSError, subprocess.SubprocessError):
         return None
@@ -61,7 +61,7 @@ def _make(folders: Sequence[Path], packed: Path) -> None:
         raise FileNotFoundError(PROGRAM)
     with tempfile.TemporaryDirectory(dir=packed.parent, prefix=PREFIX) as work:
         archive = Path(work, packed.name)
-        # One folder would be the root itself.
+        # A single folder would become the root itself.
         keep = ("-keep-as-directory",) if len(folders) == 1 else ()
         command = [program, *map(str, folders), str(archive), *OPTIONS, *keep]
         subprocess.run(
@@ -71,7 +71,7 @@ def _make(folders: Sequence[Path], packed: Path) -> None:
 
 
 def _facts(folders: Sequence[Path]) -> Iterator[tuple[str, int, int]]:
-    """Yield path, time of change and size of each file; what is compiled follows from them."""
+    """Yield path, time of change and size of each file except compiled ones, which follow."""
     for top in folders:
         for folder, subfolders, names in os.walk(top):
             subfolders[:] = [name for name in subfolders if name != "__pycache__"]

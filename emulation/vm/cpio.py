@@ -47,7 +47,7 @@ def character_device(name: str, major: int, minor: int) -> ArchiveEntry:
 
 
 def archive(entries: Iterable[ArchiveEntry]) -> bytes:
-    """Return the archive of the entries, folders before what is in them."""
+    """Return the archive of the entries, folders before their contents."""
     out = bytearray()
     for number, entry in enumerate([*entries, ArchiveEntry(TRAILER, 0)], start=1):
         name = entry.name.encode() + b"\0"

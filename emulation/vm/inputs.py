@@ -1,4 +1,4 @@
-"""What an image is made of, and the hash that names it."""
+"""The inputs of an image, and the hash that names it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PYTHON: Final = "3.11"
 """Python of the suite, for which wheels are fetched."""
 LOCK: Final = "requirements/dev.lock"
 FORMAT: Final = 1
-"""To be raised when a change to the build gives another image for the same inputs."""
+"""Increase when a change to the build makes a different image of the same inputs."""
 
 DEBIAN_PACKAGES: Final = (
     # The kernel: Debian's "cloud" flavour has neither mac80211 nor 9p.
@@ -32,9 +32,9 @@ DEBIAN_PACKAGES: Final = (
     *("iproute2", "iputils-ping", "net-tools", "ethtool", "tcpdump"),
 )
 PYTHON_PACKAGES: Final = (
-    # What running a scenario needs; the analysis (Spark, pandas, matplotlib) stays on the host.
+    # Packages that scenarios need; the analysis (Spark, pandas, matplotlib) stays on the host.
     *("cbor2", "numpy", "pydantic", "scapy", "typer", "rich", "psutil"),
-    # For tests of what only the guest can do.
+    # For tests that only the guest can run.
     *("pytest", "pytest-timeout", "hypothesis"),
 )
 FROM_HERE: Final = (
@@ -52,7 +52,7 @@ FROM_HERE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ImageInputs:
-    """Everything that decides what is in an image."""
+    """Everything that determines the contents of an image."""
 
     requirements: tuple[str, ...]
     extra: Path | None = None
@@ -80,7 +80,7 @@ class ImageInputs:
 def inputs_of(
     extra: Path | None = None, provision: Path | None = None, project: Path = PROJECT
 ) -> ImageInputs:
-    """Return the inputs for this project and what the user adds.  Raises `VmError`."""
+    """Return the inputs for this project and the user's additions.  Raises `VmError`."""
     if extra is not None and not extra.is_dir():
         raise VmError(f"--extra: no folder {extra}")
     if provision is not None and not provision.is_file():
@@ -108,7 +108,7 @@ def pinned(requirements: str, names: tuple[str, ...]) -> tuple[str, ...]:
             pins[match[1].lower()] = f"{match[1]}=={match[2]}"
     missing = [name for name in names if name not in pins]
     if missing:
-        raise VmError(f"{LOCK} pins no {', '.join(missing)}, which the guest needs")
+        raise VmError(f"{LOCK} does not pin {', '.join(missing)}, which the guest needs")
     return tuple(pins[name] for name in names)
 
 

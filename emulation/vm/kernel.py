@@ -1,12 +1,12 @@
-"""What the guest boots: the uncompressed kernel and an initramfs with the modules it needs first.
+"""The guest's uncompressed kernel, and an initramfs with the modules it needs first.
 
 A distribution's kernel is a bzImage: a small loader and the kernel proper, compressed.  QEMU starts
-an ELF kernel at its PVH entry point, which saves the guest from unpacking it, more than a second
-under emulation.  The setup header (Documentation/arch/x86/boot.rst of Linux) says where the
-compressed kernel lies.
+an ELF kernel at its PVH entry point, which saves the guest unpacking it, more than a second under
+emulation.  The setup header (Documentation/arch/x86/boot.rst of Linux) says where the compressed
+kernel lies.
 
-The initramfs mounts the image as root; the drivers for that are modules in a distribution's
-kernel, so they come along, with what they depend on, in the order in which they load.
+The initramfs mounts the image as root; the drivers for that are modules in a distribution's kernel,
+so it contains them and their dependencies, in loading order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EARLY: Final = "lib/early"
 
 
 class KernelError(Exception):
-    """A kernel that is not as expected."""
+    """A kernel in an unexpected form."""
 
 
 def uncompressed(image: bytes) -> bytes:
@@ -50,7 +50,7 @@ def uncompressed(image: bytes) -> bytes:
     except (lzma.LZMAError, OSError, subprocess.SubprocessError) as error:
         raise KernelError(f"the kernel does not unpack: {error}") from error
     if kernel[:4] != b"\x7fELF":
-        raise KernelError("the kernel unpacks to something that is no ELF file")
+        raise KernelError("the kernel does not unpack to an ELF file")
     return kernel
 
 
@@ -60,7 +60,7 @@ def _decompress(payload: bytes) -> bytes:
         decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ)
         kernel = decompressor.decompress(payload)
         if not decompressor.eof:
-            raise KernelError("the kernel is cut off")
+            raise KernelError("the kernel is truncated")
         return kernel
     if payload[:4] == b"\x28\xb5\x2f\xfd":
         command = ["zstd", "-dcq", "-"]
@@ -71,10 +71,10 @@ def _decompress(payload: bytes) -> bytes:
 
 
 def load_order(dependencies: Mapping[str, tuple[str, ...]], wanted: Iterable[str]) -> list[str]:
-    """Return paths of the modules with what they depend on, each after its dependencies.
+    """Return the paths of the modules and their dependencies, each after those it needs.
 
-    `dependencies` maps the path of every module, as `modules.dep` does.  Modules that are not
-    there are built in, or not needed.
+    `dependencies` maps the path of every module, as `modules.dep` does.  Missing modules are built
+    in, or not needed.
     """
     by_name = {_module_name(path): path for path in dependencies}
     order: list[str] = []
@@ -100,7 +100,7 @@ def parse_dependencies(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def initramfs(modules: Path, busybox: Path) -> bytes:
-    """Return the initramfs with modules from a kernel's folder of them.  Raises OSError."""
+    """Return the initramfs with modules from a kernel's module folder.  Raises OSError."""
     dependencies = parse_dependencies((modules / "modules.dep").read_text(encoding="ascii"))
     order = load_order(dependencies, BOOT_MODULES)
     names = [f"{EARLY}/{PurePosixPath(path).name}" for path in order]

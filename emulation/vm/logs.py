@@ -1,4 +1,4 @@
-"""Logs of machines: one file a boot, the last few kept, and what they say about how it ended."""
+"""Logs of machines: one file a boot, the last few kept, and the cause of an end in them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def new_log(folder: Path) -> Path:
 
 
 def explain(log: Path) -> str:
-    """Return ": " and the line of a console log that says why the guest ended, if there is one."""
+    """Return ": " and the line of a console log that explains the guest's end, if there is one."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - TAIL))

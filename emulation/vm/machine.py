@@ -33,17 +33,17 @@ from emulation.vm.qemu import Hardware, Share
 BOOT_LIMIT: Final = 120.0
 """Seconds until the agent must answer; measured: 4 with emulation on an idle machine."""
 BOOT_WORK: Final = 40.0
-"""Processor seconds until then at the first boot, after which it is tried again; measured: 3 to 6
-with emulation, twice that beside others."""
+"""Processor seconds until then at the first boot, after which it is retried; measured: 3 to 6 with
+emulation, twice that beside others."""
 SILENCE_LIMIT: Final = 120.0
 """Seconds without a sign of life after which the guest counts as hung."""
 CLOCK_LIMIT: Final = 5.0
 """Seconds that the check of the guest's clock may take; 0.3 on an idle machine."""
 CLOCK_INTERVAL: Final = 0.1
 BOOTS: Final = 4
-"""Boots after which a clock that was wrong every time is an error."""
+"""Boots after which a clock that was always wrong is an error."""
 HANGS: Final = 2
-"""Boots that hang, one in about a hundred with emulation, after which that is an error."""
+"""Hanging boots, about one in a hundred with emulation, after which that is an error."""
 STOP_LIMIT: Final = 15.0
 """Seconds that a guest may take to power off."""
 WRAP_UP: Final = 60.0
@@ -55,7 +55,7 @@ Sink = Callable[[bytes], None]
 
 
 class Bootable(Protocol):
-    """What a machine boots: an image of `emulation.vm.build`."""
+    """A bootable image, as of `emulation.vm.build`."""
 
     @property
     def kernel(self) -> Path:
@@ -71,7 +71,7 @@ class Bootable(Protocol):
 
 
 class Machine:
-    """A booted guest; a context that ends with it."""
+    """A booted guest; a context manager."""
 
     def __init__(
         self,
@@ -84,19 +84,19 @@ class Machine:
     ) -> None:
         """Describe a machine; entering the context boots it.  The guest's console goes to `log`.
 
-        `code` is a squashfs whose folders hide those of the same names in the first share.
+        `code` is a squashfs whose folders hide those of the same name in the first share.
         """
         self.image, self.hardware, self.shares, self.log = image, hardware, tuple(shares), log
         self.boot_seconds = 0.0
         self.interrupts = interrupts
-        """Whose signals end what this process waits for."""
+        """Signals that end this process's waits."""
         self._code = code
         self._receiver = channel.Receiver()
         self._process: subprocess.Popen[bytes] | None = None
         self._heard = 0.0
 
     def __enter__(self) -> Self:
-        """Boot, again if that hangs or the clock is wrong.  Raises `VmError`, KeyboardInterrupt."""
+        """Boot; retry if that hangs or the clock is wrong.  Raises `VmError`, KeyboardInterrupt."""
         began = time.monotonic()
         boots = hangs = 0
         try:
@@ -106,7 +106,7 @@ class Machine:
                 if not self._ready(BOOT_WORK if hangs == 0 else math.inf):
                     hangs += 1
                     if hangs == HANGS:
-                        raise self.failure("hangs while it boots")
+                        raise self.failure("hangs while booting")
                 elif (wrong := self._set_up()) is None:
                     break
                 elif boots == BOOTS:
@@ -158,13 +158,13 @@ class Machine:
         self._heard = time.monotonic()
 
     def _ready(self, work: float) -> bool:
-        """Await the agent; return False if the guest hangs: after so many processor seconds."""
+        """Await the agent; return False if the guest hangs: after `work` processor seconds."""
         process, deadline = psutil.Process(self.pid), time.monotonic() + BOOT_LIMIT
         while time.monotonic() < deadline:
             self._heard = time.monotonic()  # it boots in silence
             if self._replied("ready") is not None:
                 return True
-            with suppress(psutil.Error):  # its death is told by the channel
+            with suppress(psutil.Error):  # the channel reports its death
                 if sum(process.cpu_times()[:2]) > work:
                     return False
         return False
@@ -187,15 +187,15 @@ class Machine:
                 return None
 
     def set_clock(self) -> None:
-        """Set the guest's time of day, which drifts away as time goes by.  Raises `VmError`."""
-        self._heard = time.monotonic()  # nobody has listened since the last command
+        """Set the guest's time of day, which drifts.  Raises `VmError`."""
+        self._heard = time.monotonic()  # nobody listened since the last command
         self._read_clock()
 
     def _read_clock(self) -> clock.Reading:
         """Set the guest's time of day, and read its monotonic clock."""
         before = time.monotonic()
         self.send(channel.message(op="clock", ns=time.time_ns()))
-        reply = self._expect("clock", before + BOOT_LIMIT, "does not tell its time")
+        reply = self._expect("clock", before + BOOT_LIMIT, "does not report its time")
         return clock.Reading(before, reply["monotonic"], time.monotonic())
 
     def _mount(self, tag: str, share: Share) -> None:
@@ -302,7 +302,7 @@ class Machine:
             raise self._death() from None
 
     def receive(self, wait: float) -> list[tuple[bytes, bytes]]:
-        """Return the frames that have come, after at most `wait` seconds.  Raises `VmError`."""
+        """Return the frames received within at most `wait` seconds.  Raises `VmError`."""
         if not select.select([self._control], [], [], wait)[0]:
             if time.monotonic() - self._heard > SILENCE_LIMIT:
                 raise self.failure(f"has not answered for {SILENCE_LIMIT:g} s")
@@ -317,12 +317,12 @@ class Machine:
         try:
             return list(self._receiver.feed(data))
         except channel.FramingError as error:
-            raise self.failure(f"sends something that is no frame ({error})") from error
+            raise self.failure(f"sends something that is not a frame ({error})") from error
 
     def check_time(self, deadline: float | None, limit: float | None) -> None:
         """Raise `VmError` if `deadline`, on the monotonic clock, has passed."""
         if deadline is not None and time.monotonic() > deadline:
-            raise self.failure(f"was ended: over its time limit of {limit:g} s")
+            raise self.failure(f"was ended: it exceeded its time limit of {limit:g} s")
 
     def failure(self, what: str) -> VmError:
         """Return the error that says what the guest did, why, and where the log is."""
@@ -336,7 +336,7 @@ class Machine:
         raise self.failure(otherwise)
 
     def _replied(self, op: str) -> dict[str, Any] | None:
-        """Return the guest's reply if it comes now.  Raises `VmError`, KeyboardInterrupt."""
+        """Return the guest's reply if it arrives now.  Raises `VmError`, KeyboardInterrupt."""
         if self.interrupts is not None:
             self.interrupts.check()
         for kind, payload in self.receive(POLL):
@@ -374,7 +374,7 @@ def start_tied(
     """Start a process that the kernel kills when this thread ends, detached from the terminal.
 
     Call it from a thread that lives as long as the process should.  Its session shares processors
-    by this process's niceness if that is below 0; a machine that gives way to all hardly boots.
+    by this process's niceness if that is below 0; a machine that yields to everything hardly boots.
     """
     process = subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", "--", *command],

@@ -1,9 +1,9 @@
-"""Does KVM really run a guest here?
+"""Whether KVM really runs a guest here.
 
-That /dev/kvm exists and can be opened says little: on some hosts (nested virtualisation that is
-switched off half-way, sandboxes) the first instruction of a guest never returns.  So the guest's
-own kernel is booted under KVM as far as its initramfs, with a time limit.  The answer is kept until
-the host reboots or QEMU or the image changes.
+An existing, accessible /dev/kvm proves little: on some hosts (half-disabled nested virtualisation,
+sandboxes) a guest's first instruction never returns.  So the guest's own kernel is booted under KVM
+as far as its initramfs, with a time limit.  The result is cached until the host reboots or QEMU or
+the image changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEVICE: Final = Path("/dev/kvm")
 LIMIT: Final = 10.0
 """Seconds that the probe may take; under working KVM it takes about one."""
 KILLED: Final = 3.0
-"""Seconds to wait for a QEMU that was killed; one that hangs in the kernel does not end."""
+"""Seconds to wait for a killed QEMU; one that hangs in the kernel does not end."""
 MARK: Final = b"testbed: probe"
 ARGUMENTS: Final = "console=ttyS0 quiet panic=-1 mitigations=off testbed.probe"
 
@@ -65,7 +65,7 @@ def kvm_verdict(image: Bootable, cache: Path, limit: float = LIMIT) -> KvmVerdic
     if kept is not None:
         return kept
     verdict = probe(image, limit)
-    with suppress(OSError):  # somebody else owns the cache: probe each time
+    with suppress(OSError):  # another user owns the cache: probe each time
         unfinished = cache / f"kvm.{os.getpid()}.tmp"
         unfinished.write_text(json.dumps({"key": key} | asdict(verdict)), encoding="utf-8")
         unfinished.replace(cache / "kvm.json")
@@ -73,7 +73,7 @@ def kvm_verdict(image: Bootable, cache: Path, limit: float = LIMIT) -> KvmVerdic
 
 
 def quick_obstacle() -> str | None:
-    """Return why KVM cannot work, as far as one can tell without starting anything."""
+    """Return why KVM cannot work, as far as can be told without starting anything."""
     if not DEVICE.exists():
         return f"no {DEVICE}"
     if not os.access(DEVICE, os.R_OK | os.W_OK):
@@ -82,7 +82,7 @@ def quick_obstacle() -> str | None:
 
 
 def cached_verdict(cache: Path, key: str | None = None) -> KvmVerdict | None:
-    """Return the verdict in the cache, with `key` only one for that key; None if there is none."""
+    """Return the cached verdict, with `key` only one for that key; None if there is none."""
     try:
         kept = json.loads((cache / "kvm.json").read_text(encoding="utf-8"))
         if key is not None and kept["key"] != key:

@@ -2,8 +2,8 @@
 
 No firmware menu, display, network card or default device: a kernel at its PVH entry, the image on
 virtio-blk, folders of the host over 9p, one virtio-serial bus with the channel to the agent and a
-console.  The host's ends of both are sockets that QEMU inherits, so no name in the file system can
-be left behind.
+console.  The host's ends of both are sockets that QEMU inherits, so nothing can be left behind in
+the file system.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ KERNEL_ARGUMENTS: Final = (
     "audit=0",
     "random.trust_cpu=on",
     "tsc=reliable",
-    # It waits for ticks of a timer, in real time; a machine that is not run meanwhile has none, and
-    # the kernel panics.
+    # This check waits for timer ticks in real time; a machine that does not run meanwhile gets
+    # none, and the kernel panics.
     "no_timer_check",
-    # Guests live for seconds and hold nothing secret: pages need no zeroing before their use, and
-    # no zeroing of 2 MiB for the few that a small program writes.
+    # Guests live for seconds and hold no secrets: pages need no zeroing before use, least of all
+    # 2 MiB for the few that a small program writes.
     "init_on_alloc=0",
     "transparent_hugepage=never",
 )
@@ -43,9 +43,9 @@ KERNEL_ARGUMENTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A folder of the host, and the path at which the guest sees it.
+    """A folder of the host, and its path in the guest.
 
-    `overlay` makes a read-only one writable in the guest's memory.
+    `overlay` makes a read-only share writable in the guest's memory.
     """
 
     path: Path
@@ -56,7 +56,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What the machine consists of; memory in MiB."""
+    """The machine's hardware; memory in MiB."""
 
     accelerator: Accelerator
     memory: int = MEMORY
@@ -77,12 +77,12 @@ def tag(number: int) -> str:
 
 
 def boot_options(hardware: Hardware, kernel: Path, initramfs: Path, serial: Path) -> list[str]:
-    """Return the command that boots a kernel with its messages going to the file `serial`."""
+    """Return the command that boots a kernel, whose messages go to the file `serial`."""
     if hardware.accelerator == "kvm":
         processor, accelerator = "host", "kvm"
     else:
-        # An emulated rep movsb, which Linux takes if it is said to be fast, goes byte by byte, and
-        # emulated AVX, which the C library and NumPy then take, is slower than SSE.
+        # An emulated rep movsb, which Linux uses if the CPU claims it is fast, works byte by byte,
+        # and emulated AVX, which the C library and NumPy would use, is slower than SSE.
         processor, accelerator = "max,erms=off,fsrm=off,avx=off,avx2=off", "tcg,thread=multi"
     return [
         find_qemu(),
@@ -120,7 +120,7 @@ def machine_options(
         options += ["-drive", f"if=none,id=code,format=raw,readonly=on,file={_plain(code)}"]
         options += ["-device", "virtio-blk-pci,drive=code"]
     for number, share in enumerate(shares):
-        # security_model=none: files belong to the user who runs QEMU, who need not be root.
+        # security_model=none: files belong to the user running QEMU, who need not be root.
         options += [
             "-fsdev",
             f"local,id={tag(number)},path={_plain(share.path)},security_model=none,"
@@ -131,5 +131,5 @@ def machine_options(
 
 
 def _plain(path: Path) -> str:
-    """Return an absolute path as QEMU's option parser wants it, with commas doubled."""
+    """Return an absolute path in the syntax of QEMU's options, with commas doubled."""
     return str(path.absolute()).replace(",", ",,")

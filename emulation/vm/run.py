@@ -31,7 +31,7 @@ PASSED_ON: Final = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
 
 @dataclass(frozen=True, slots=True)
 class MachineOptions:
-    """What a user may choose about the machine; memory in MiB, time limit in seconds."""
+    """A user's choices for the machine; memory in MiB, time limit in seconds."""
 
     accelerator: probe.Choice = "auto"
     memory: int = qemu.MEMORY
@@ -41,14 +41,14 @@ class MachineOptions:
 
 
 class BootObserver(BuildObserver, Protocol):
-    """Who is told how a machine boots."""
+    """Watches a machine boot."""
 
     def hide(self) -> None:
-        """Leave the terminal to the command, which now runs."""
+        """Leave the terminal to the command that now runs."""
 
 
 def testbed(*words: str) -> list[str]:
-    """Return the guest's command for a command of the testbed."""
+    """Return the guest's command line for a command of the testbed."""
     return ["python3", "-m", "testbed", *words]
 
 
@@ -70,7 +70,7 @@ def run_in_vm(
     The project has the same path as on the host, is writable in memory only, and is the working
     folder.  `share_rw` is a folder of the host that the guest may write, at `share_target`
     (default: its own path).  With `terminal`, the command gets this process's terminal; without,
-    `output` and `errors` get what it writes (default: this process's own).  Raises `VmError`,
+    its output goes to `output` and `errors` (default: this process's own).  Raises `VmError`,
     KeyboardInterrupt.
     """
     options = options or MachineOptions()
@@ -107,7 +107,7 @@ def booted(
     options: MachineOptions,
     interrupts: Interrupts | None = None,
 ) -> Iterator[Machine]:
-    """Boot a machine with the project and `shared` for the time of the block.
+    """Boot a machine with the project and `shared` for the duration of the block.
 
     Raises `VmError`, KeyboardInterrupt.
     """
@@ -138,7 +138,7 @@ def booted(
 
 
 def log_folder(cache: Path) -> Path:
-    """Return the folder of machines' logs: beside the images, or where this user may write."""
+    """Return the folder for machines' logs: beside the images, or where this user may write."""
     if os.access(cache, os.W_OK):
         return cache / "logs"
     own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pubsub-testbed"
@@ -148,21 +148,21 @@ def log_folder(cache: Path) -> Path:
             return own / "logs"
     except OSError:
         pass
-    # A name that nobody could have known, and so nobody has made something else there.
+    # An unpredictable name, so that nobody can have planted anything there.
     return Path(tempfile.mkdtemp(prefix="pubsub-testbed-"))
 
 
 def guest_environment(project: Path) -> dict[str, str]:
-    """Return the environment that a command in the guest gets besides the guest's own."""
+    """Return the environment of a command in the guest, in addition to the guest's own."""
     zone = os.environ.get("TZ") or _zone()
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {"PYTHONPATH": str(project), "TZ": zone} | passed
 
 
 def compile_project(project: Path) -> None:
-    """Compile the project's modules for the guest, where it would take 16 times as long.
+    """Compile the project's modules for the guest, where that would take 16 times as long.
 
-    Those of `.ryu` as well, if a copy has lost the files' times and so made their bytecode stale.
+    Those of `.ryu` too, in case copying lost the files' times and so made their bytecode stale.
     """
     if "{}.{}".format(*sys.version_info[:2]) != PYTHON:
         return
@@ -172,7 +172,7 @@ def compile_project(project: Path) -> None:
 
 
 def _zone() -> str:
-    """Return the time zone of the host in a form that needs no files: its offset from UTC."""
+    """Return the host's time zone in a form that needs no files: its offset from UTC."""
     now = time.localtime()
     name = now.tm_zone if re.fullmatch("[A-Za-z]{3,}", now.tm_zone) else "HOST"
     west = -now.tm_gmtoff  # POSIX counts the other way round

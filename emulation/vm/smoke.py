@@ -1,6 +1,6 @@
-"""What `vm test` runs inside the guest: does the machine provide what it is for?
+"""The checks that `vm test` runs inside the guest: whether the machine serves its purpose.
 
-Each step raises `StepError` with a line that says what is wrong; steps go on after a failed one.
+Each step raises `StepError` with a line that says what is wrong; the others run all the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class StepError(Exception):
 
 
 def radios() -> str:
-    """Make radios of mac80211_hwsim."""
+    """Create mac80211_hwsim radios."""
     load("mac80211_hwsim", f"radios={RADIOS}")
     try:
         count = command("iw", "phy").count("Wiphy ")
@@ -36,12 +36,12 @@ def radios() -> str:
 
 
 def switch() -> str:
-    """Make a datapath of Open vSwitch in the kernel."""
+    """Create an Open vSwitch datapath in the kernel."""
     load("openvswitch")
     command("ovs-dpctl", "add-dp", "smoke")
     try:
         if "smoke" not in command("ovs-dpctl", "dump-dps"):
-            raise StepError("the datapath is not there")
+            raise StepError("the datapath is missing")
     finally:
         command("ovs-dpctl", "del-dp", "smoke")
     return "a datapath in the kernel"
@@ -54,12 +54,12 @@ def emulated_links() -> str:
     shown = command("tc", "qdisc", "show", "dev", "lo")
     command("tc", "qdisc", "del", "dev", "lo", "root")
     if "netem" not in shown:
-        raise StepError(f"the qdisc is not there: {shown.strip()}")
+        raise StepError(f"the qdisc is missing: {shown.strip()}")
     return "a queue with 1 ms delay"
 
 
 def scenario() -> str:
-    """Run a scenario of three stations, and look for its frames in the captures."""
+    """Run a scenario with three stations, and look for its frames in the captures."""
     with tempfile.TemporaryDirectory() as folder:
         settings = ("topics=1", "subscribers=1", "speed=0", "side=100")
         words = [word for setting in settings for word in ("--set", setting)]
@@ -102,7 +102,7 @@ def load(module: str, *parameters: str) -> None:
 
 def frames(capture: Path) -> Counter[int]:
     """Return how many frames of each kind a capture has."""
-    # NumPy takes seconds to load on an emulated processor, and most of the steps do without.
+    # NumPy takes seconds to load on an emulated processor, and most steps do not need it.
     from capture.decode import decode_records, read_header, record_offsets
 
     data = capture.read_bytes()

@@ -1,9 +1,9 @@
-"""The folder that a guest writes its run folders into.
+"""The folder into which a guest writes its run folders.
 
-The guest must not write where other runs are, and the host must know which runs are the guest's.
-So each machine gets an empty folder of its own inside the folder of runs, and sees it at the path
-of the folder of runs; afterwards, its contents move up.  If the command was killed, the next one,
-or `clean`, moves them.
+The guest must not write beside other runs, and the host must know which runs are the guest's.  So
+each machine gets an empty folder inside the folder of runs, and sees it at the path of the folder
+of runs; afterwards its contents are moved up.  If the command was killed, the next one, or `clean`,
+moves them.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class Staging:
                 number += 1
         self.runs = runs
         self.folders: list[Path] = []
-        """Run folders, once they have been moved."""
+        """Run folders that have been moved."""
         self.recovered: list[Path] = []
-        """Run folders that killed commands had left."""
+        """Run folders left by killed commands."""
 
     def collect(self) -> None:
-        """Move what the guest has written into the folder of runs."""
+        """Move everything that the guest wrote into the folder of runs."""
         self.folders += move_up(self.path)
 
 
 @contextmanager
 def staging(runs: Path) -> Iterator[Staging]:
-    """Make a machine's folder; collect what is in it however the block ends."""
+    """Make a machine's folder; collect its contents however the block ends."""
     recovered = recover(runs)
     stage = Staging(runs)
     stage.recovered = recovered
@@ -58,7 +58,7 @@ def staging(runs: Path) -> Iterator[Staging]:
 
 
 def recover(runs: Path) -> list[Path]:
-    """Move up the runs that killed commands have left; return the run folders."""
+    """Move up the runs left by killed commands; return the run folders."""
     folders: list[Path] = []
     for path in runs.glob(f"{PREFIX}*"):
         pid, _, created = path.name.removeprefix(PREFIX).partition("-")

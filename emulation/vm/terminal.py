@@ -1,6 +1,6 @@
 """The user's terminal connected to the guest's console.
 
-The terminal goes into raw mode, so that the guest interprets every key, Ctrl-C too, except one:
+The terminal is put into raw mode, so that the guest interprets every key, even Ctrl-C, except one:
 Ctrl-] ends the machine.
 """
 

@@ -39,9 +39,9 @@ def obstacle() -> str | None:
 
 
 def install_missing(say: Callable[[str], None]) -> None:
-    """Install with apt what is missing, one process at a time on this host.
+    """Install missing packages with apt, one process at a time on this host.
 
-    Raises `VmError` if that is not possible.
+    Raises `VmError` if that fails.
     """
     lacking = missing()
     if not lacking:

@@ -1,4 +1,4 @@
-"""Whom a frame is for on a channel, and which of those that received it pass it on.
+"""Which radio a frame is for on a channel, and which of its receivers pass it on.
 
 The medium knows radios by index; a network stack knows Ethernet addresses.  There are three ways
 to map one to the other, all without I/O:
@@ -34,8 +34,8 @@ from emulation.radio.spec import UnitDisk
 from emulation.wifi.association import Associations
 
 FARTHER_DB: Final = 1e-3
-"""Decibels a metre by which access points in a unit disk differ: too little to change what
-arrives."""
+"""Decibels a metre by which access points in a unit disk differ: too little to affect
+reception."""
 
 
 class Addressing(Protocol):
@@ -58,7 +58,7 @@ class AdHocAddressing:
         self._radios = _numbered(addresses)
 
     def destination(self, source: int, address: bytes) -> int | None:
-        """Return the radio with the address, `BROADCAST` or `NOBODY`, which is sent as well."""
+        """Return the radio with the address, `BROADCAST`, or `NOBODY`: such frames are sent too."""
         return BROADCAST if address[0] & 1 else self._radios.get(address, NOBODY)
 
     def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
@@ -67,7 +67,7 @@ class AdHocAddressing:
 
 
 class Infrastructure:
-    """What stations and access points do with frames; radios by index.
+    """How stations and access points forward frames; radios by index.
 
     `stations` are the indices of stations by address, `point_of` returns a station's access point.
     """
@@ -79,14 +79,14 @@ class Infrastructure:
         self._stations = stations
         self._point_of = point_of
         self._behind: dict[tuple[int, bytes], int] = {}
-        """Access point, address: its station with four addresses behind which that is."""
+        """Access point and address: the four-address station that the address is behind."""
 
     def learn(self, point: int, address: bytes, station: int) -> None:
-        """Take note that an address is behind a station of an access point."""
+        """Note that an address is behind a station of an access point."""
         self._behind[point, address] = station
 
     def station_at(self, point: int, address: bytes) -> int | None:
-        """Return the station of an access point that has an address, or is in front of it."""
+        """Return the station of an access point that has an address or is in front of it."""
         for station in (self._stations.get(address), self._behind.get((point, address))):
             if station is not None and self._point_of(station) == point:
                 return station
@@ -117,7 +117,7 @@ class Infrastructure:
     def accepted_by_stations(self, point: int, address: bytes, receivers: list[int]) -> list[int]:
         """Return which receivers of a frame are stations of the access point that sent it.
 
-        Others hear its broadcasts, and ignore them.
+        Others hear its broadcasts but ignore them.
         """
         kept = [receiver for receiver in receivers if self._point_of(receiver) == point]
         return kept if is_group(address) else self._counted(receivers, kept)
@@ -142,7 +142,7 @@ class InfrastructureAddressing(Infrastructure):
         return self.from_point(source, address)
 
     def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
-        """Return those that are associated with the sender, or it with them."""
+        """Return the receivers associated with the sender, or it with them."""
         if source < self._count:
             return self.accepted_by_point(source, receivers)
         return self.accepted_by_stations(source, address, receivers)
@@ -175,11 +175,11 @@ def _numbered(addresses: Sequence[bytes]) -> Mapping[bytes, int]:
 
 
 def access_levels(medium: Medium, stations: int) -> list[dict[int, float]]:
-    """Return by station the SNR, decibels, of the radio of each access point that it can decode.
+    """Return, for each station, the SNR, decibels, of each access point that it can decode.
 
     The first `stations` radios of the medium are stations, the others access points.  In a unit
-    disk all SNRs are the same; there they are a little less the farther an access point is, so that
-    the nearest one is the best.
+    disk all SNRs are the same; there they fall slightly with distance, so that the nearest access
+    point is the best.
     """
     table = medium.table
     if isinstance(medium.radio.propagation, UnitDisk):

@@ -2,17 +2,17 @@
 
 Theory of operation.  A station considers the access points that it may join (network, passphrase)
 and whose level is high enough.  Stations decide on their own, as 802.11 drivers do; the standard
-leaves the rule open.
+leaves the choice open.
 
-*sticky*: it stays with its own until that is out of reach, and then takes the strongest; this is
-what a station without background scanning does.
+*sticky*: it stays with its own until that is out of reach, and then takes the strongest, like a
+station without background scanning.
 
-*ssf*, strongest signal first: it changes for one that is stronger by more than a hysteresis, so
-that it does not go back and forth between two of about the same strength.
+*ssf*, strongest signal first: it changes to one that is stronger by more than a hysteresis, so
+that it does not alternate between two of about the same strength.
 
-*llf*, least loaded first: it changes for one that has at least three stations fewer than its own,
-so that it does not change back; of those it takes the one with the fewest, and of equals the
-strongest.  Without one of its own it takes the least loaded too.
+*llf*, least loaded first: it changes to one that has at least three stations fewer than its own,
+so that it does not change back; of those it takes the one with the fewest, and among equals the
+strongest.  Without an access point it takes the least loaded too.
 
 The change itself takes no time here: there are no authentication and association frames on the
 air.  After it, the new access point tells the network behind it with the frame that hostapd
@@ -29,11 +29,11 @@ from typing import Final, NamedTuple
 from emulation.wifi.settings import Policy
 
 MARGIN: Final = 2
-"""llf: stations that another access point may have, added, and still not be worth a change."""
+"""llf: another access point must have more than this many stations fewer to be worth a change."""
 
 
 class Change(NamedTuple):
-    """A station has left the access point `old` for `new` at `time`; indices, None if none."""
+    """A station left the access point `old` for `new` at `time`; indices, None for none."""
 
     time: float
     station: int
@@ -48,7 +48,7 @@ def choose(
     loads: Mapping[int, int],
     hysteresis_db: float,
 ) -> int | None:
-    """Return the access point that a station takes; None if there is none.
+    """Return the access point that a station chooses; None if there is none.
 
     `levels` are those of the access points within reach in decibels, `loads` how many stations each
     has, this one included.  Of equals it takes the one with the lowest index.
@@ -69,7 +69,7 @@ def choose(
 
 
 class Associations:
-    """The access points of stations that take the strongest, all without one at first."""
+    """The access points of stations that choose the strongest; none at first."""
 
     def __init__(self, hysteresis_db: float) -> None:
         self._hysteresis = hysteresis_db

@@ -1,9 +1,9 @@
-"""The network of a scenario with access points: two media, and who belongs to whom.
+"""The network of a scenario with access points: two media, and who is associated with whom.
 
 Stations and access radios share one channel and mesh radios another, and the two do not disturb
-each other.  What connects them, a bridge an access point, is not in here.  On the access channel
-the radios of the stations come first, then those of the access points; the mesh has one radio an
-access point.
+each other.  The bridges that connect them, one an access point, are not modelled here.  On the
+access channel the radios of the stations come first, then those of the access points; the mesh has
+one radio an access point.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from emulation.wifi.association import Associations, Change
 
 
 class RadioChannel:
-    """A medium, its name if there are several, and whom frames on it are for."""
+    """A medium, its name if there are several, and its addressing."""
 
     def __init__(self, name: str, radio: RadioSpec, medium: Medium, addressing: Addressing) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class RadioChannel:
         frame: Any,
         is_routing: Callable[[Any], bool],
     ) -> None:
-        """Send a frame of a radio to an address; what is of routing may overtake the rest."""
+        """Send a frame of a radio to an address; routing messages may overtake the rest."""
         destination = self._destination(source, address)
         if destination is not None:
             first = self._routing_first and is_routing(frame)
@@ -89,9 +89,9 @@ class Cells:
 
 
 def faults_of(media: Sequence[Medium], names: Sequence[str], stations: int) -> RadioFaults:
-    """Return what makes faults of the radios `names`: the stations', then the access points'.
+    """Return the faults of the radios `names`: the stations', then the access points'.
 
-    The first medium has all of them, the second one, if there is one, those of access points.
+    The first medium has all of them, a second one only those of access points.
     """
     firsts = zip(media, (0, stations), strict=False)
     return RadioFaults(

@@ -1,11 +1,11 @@
-"""Wi-Fi Protected Setup as far as it decides: who gets a network's passphrase from an access point.
+"""Wi-Fi Protected Setup, reduced to its decision: which stations get a network's passphrase.
 
 Theory of operation (hostapd's `wps_pin`, `wps_ap_pin` and `wps_pbc`).  An access point that offers
-it takes the PIN that somebody has entered for stations, and has one of its own for stations that
-are told it; either must be the one that the station gives.  After the button of an access point was
-pushed, a station whose button is pushed within two minutes is taken too, unless two access points
-that the station hears have been.  A station that is taken gets the passphrase, and joins.  No frame
-of it is on the air, it takes no time, and nothing is encrypted: PINs are compared.
+WPS accepts a PIN entered there for a station, and has a PIN of its own that a station may present.
+After the button of an access point is pushed, a station whose button is pushed within two minutes
+is accepted too, unless the station hears two access points whose buttons were pushed.  An accepted
+station gets the passphrase and joins.  No frames go on the air, it takes no time, and nothing is
+encrypted: PINs are compared.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ PIN_LENGTHS: Final = (4, 8)
 
 
 class Enrolment:
-    """What access points take now."""
+    """PINs and buttons that access points currently accept."""
 
     def __init__(self, members: Membership) -> None:
         self._members = members
         self._entered: dict[int, dict[str, float]] = {}
-        """Access point: PINs entered, each with the end of its validity."""
+        """Access point: PINs entered, each with the time at which it expires."""
         self._own: dict[int, str] = {}
         self._pushed: dict[int, float] = {}
-        """Access point: when its button counts no more."""
+        """Access point: when its pushed button expires."""
 
     def change(
         self, now: float, point: WlanRadio, pins: Mapping[str, str | None], seconds: float
     ) -> None:
-        """Have an access point take stations: `pins` has one to `enter` for them, or its `own`.
+        """Have an access point accept stations: `pins` has one to `enter` for them, or its `own`.
 
-        One that is entered is valid for so many seconds; an own one of None takes it away; without
-        either the button is pushed.  Raises `MembershipError`.
+        An entered one is valid for so many seconds; an `own` of None removes it; without either the
+        button is pushed.  Raises `MembershipError`.
         """
         if point.mode != "master" or not point.wps:
             raise MembershipError(f"{point.interface} offers no WPS")
@@ -56,9 +56,9 @@ class Enrolment:
     def enrol(
         self, now: float, station: WlanRadio, point: WlanRadio | None = None, pin: str | None = None
     ) -> None:
-        """Have a station join by PIN, or by its button if there is none.
+        """Have a station join by PIN, or by its button without one.
 
-        `point` is the only access point that it takes.  Raises `MembershipError`.
+        `point` restricts it to one access point.  Raises `MembershipError`.
         """
         if pin is not None:
             _checked(pin)
@@ -70,10 +70,10 @@ class Enrolment:
             taking = [ap for ap in offering if self._pushed.get(ap.index, now) > now]
             if len(taking) > 1:
                 raise MembershipError("the buttons of two access points are pushed")
-            reason = "the button of no access point is pushed"
+            reason = "no access point's button is pushed"
         else:
             taking = [ap for ap in offering if self._takes(now, ap, pin)]
-            reason = f"no access point takes the PIN {pin}"
+            reason = f"no access point accepts the PIN {pin}"
         if not taking:
             raise MembershipError(f"{station.interface}: {reason}")
         chosen = taking[0]
@@ -88,5 +88,5 @@ class Enrolment:
 
 def _checked(pin: object) -> str:
     if not isinstance(pin, str) or not pin.isdigit() or len(pin) not in PIN_LENGTHS:
-        raise MembershipError(f"{pin!r} is no PIN: it has 4 or 8 digits")
+        raise MembershipError(f"{pin!r} is not a PIN: give 4 or 8 digits")
     return pin

@@ -1,18 +1,18 @@
-"""Who belongs to which access point: scans, and what a station is told to do.
+"""Which station belongs to which access point: scans, and requests to stations.
 
-Theory of operation.  An access point can be joined by a station that hears it, and that it hears,
-at the threshold at least, whatever channel the station is on; if their networks and medium ids are
-the same and, unless the network is open, their passphrases.  Nothing is encrypted, and no
-management frames are on the air: a change takes no time.  Which one a station takes is up to the
-rule (`emulation.wifi.association`); stations decide one after the other.
+Theory of operation.  A station can join an access point if both hear each other at least at the
+threshold, whatever channel the station is on, and if their networks and medium ids are the same
+and, unless the network is open, their passphrases.  Nothing is encrypted, and no management frames
+are on the air: a change takes no time.  Which one a station chooses is up to the rule
+(`emulation.wifi.association`); stations decide one after the other.
 
-A scan is due after something has moved or changed, `scan_interval` after the last one at the
-earliest, and at once after a request.  In a static network there are none.
+A scan is due when something has moved or changed, but no sooner than `scan_interval` after the last
+one, and at once after a request.  In a static network there are none.
 
 A station with background scans stays with its access point between them, whatever the rule; when
-one is due, it changes for a stronger one.  They are apart as wpa_supplicant's `bgscan` module
-"simple" has it: a short interval while the level is below a threshold, a long one while it is not,
-and one at once when it falls below.
+one is due, it changes to a stronger access point.  Their timing is that of wpa_supplicant's
+`bgscan` module "simple": a short interval while the level is below a threshold, a long one while it
+is not, and a scan at once when it falls below.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ NEVER: Final = float("inf")
 
 
 class MembershipError(ValueError):
-    """A station that cannot do what it was told; the message is one line."""
+    """A request that a station cannot perform; the message is one line."""
 
 
 def roaming_margin_db(level_dbm: float) -> float:
-    """Return by how much another access point must be stronger than one's own at a level.
+    """Return by how much another access point must exceed one's own, which is at a level.
 
-    That of wpa_supplicant (`wpa_supplicant_need_to_roam_within_ess`) between access points with
-    the same expected throughput.
+    As in wpa_supplicant (`wpa_supplicant_need_to_roam_within_ess`) between access points with the
+    same expected throughput.
     """
     for bound, margin in ((-85.0, 1.0), (-80.0, 2.0), (-75.0, 3.0), (-70.0, 4.0)):
         if level_dbm < bound:
@@ -50,7 +50,7 @@ class Heard(NamedTuple):
     access_point: WlanRadio
     level_dbm: float
     back_dbm: float
-    """How the access point hears the station."""
+    """Level at which the access point hears the station."""
 
 
 class Membership:
@@ -64,15 +64,15 @@ class Membership:
         self.changes: list[Change] = []
         """All changes since the beginning, in order."""
         self.members: dict[bytes, int] = {}
-        """Address: index of an associated station."""
+        """Associated stations: address to index."""
         self._radios = radios
         self._channels = channels
         self._last = -NEVER
         self._look: dict[int, tuple[float, bool]] = {}
-        """Station with background scans: when the next is due, and whether its level is low."""
+        """Station with background scans: when the next one is due, and whether its level is low."""
 
     def changed(self, now: float, *, at_once: bool = False) -> None:
-        """Have a scan follow: something has moved, or changed."""
+        """Schedule a scan, as something has moved or changed."""
         due = now if at_once else max(now, self._last + self.rule.scan_interval)
         self.due = min(self.due, due)
 
@@ -132,7 +132,7 @@ class Membership:
     def _looks(
         self, now: float, station: WlanRadio, scan: BackgroundScan, levels: Mapping[int, float]
     ) -> bool:
-        """Return whether a background scan of a station is due; let the next one follow."""
+        """Return whether a station's background scan is due; schedule the next one."""
         level = None if station.access_point is None else levels.get(station.access_point)
         if level is None:
             self._look.pop(station.index, None)
@@ -149,7 +149,7 @@ class Membership:
         return looks
 
     def tune(self, radio: WlanRadio) -> None:
-        """Tune a radio to where it belongs."""
+        """Tune a radio to the channel that it belongs on."""
         if not radio.up or radio.failed:
             self._channels.tune(radio.index, None)
         elif radio.access_point is not None:
@@ -180,10 +180,10 @@ class Membership:
     ) -> None:
         """Have a station join the strongest access point of a network, or one access point.
 
-        Later scans keep to the network.  Raises `MembershipError`; the station is then as before.
+        Later scans keep to the network.  Raises `MembershipError`, leaving the station unchanged.
         """
         if not station.is_station:
-            raise MembershipError(f"{station.interface} is no station: its mode is {station.mode}")
+            raise MembershipError(f"{station.interface} is not a station: mode {station.mode}")
         before = station.ssid, station.passphrase, station.only
         station.only = None
         if only is not None:
@@ -214,7 +214,7 @@ class Membership:
         self.associate(now, station, None)
 
     def leave(self, now: float, point: WlanRadio) -> None:
-        """Let all stations of an access point lose it."""
+        """Disassociate all stations of an access point."""
         for radio in self._radios:
             if radio.access_point == point.index:
                 self.associate(now, radio, None)
@@ -224,7 +224,7 @@ class Membership:
         return [radio for radio in self._radios if radio.access_point == point.index]
 
     def _levels(self, stations: Sequence[WlanRadio]) -> dict[int, list[Heard]]:
-        """Return the access points that are on, with their levels at each of some stations."""
+        """Return the active access points, with their levels at each of some stations."""
         heard: dict[int, list[Heard]] = {station.index: [] for station in stations}
         for point in self._radios:
             if point.mode != "master" or not point.up or point.failed:
@@ -239,7 +239,7 @@ class Membership:
         return heard
 
     def _threshold(self, point: WlanRadio) -> float:
-        # A level counts as at the threshold if rounding took it a little below.
+        # A level that rounding took slightly below the threshold still counts as at it.
         return self._channels.threshold_dbm(point.key, point.standard) - 1e-5
 
     def _within_reach(self, heard: Heard) -> bool:
@@ -248,11 +248,11 @@ class Membership:
 
     @staticmethod
     def _refusal(station: WlanRadio, heard: Heard) -> str | None:
-        """Return why an access point does not take a station; None if it does."""
+        """Return why an access point refuses a station; None if it does not."""
         point = heard.access_point
         if station.only is not None:
             if station.only not in (point.interface, point.node):
-                return f"it takes {station.only} only"
+                return f"it joins {station.only} only"
         elif station.ssid and station.ssid != point.ssid:
             return f"its network is {point.ssid!r}"
         if point.security != "open" and station.passphrase != point.passphrase:

@@ -6,16 +6,16 @@ Theory of operation (IEEE 802.11-2016, 14.10, reactive mode).  A radio without a
 of a frame keeps the frame and broadcasts a path request (PREQ).  Every radio that receives it notes
 the path back to the originator, if that has news (a higher sequence number) or a better metric, and
 then passes it on, with the metric of its own link added.  The target, or the radio in front of it,
-answers each better way with a path reply (PREP), which goes back along the noted path and notes the
-path to the target.  Frames for group addresses are passed on once by every radio, known by origin
-and sequence number.  When a unicast has been given up after all its tries, the paths over that
-neighbour are broken; whoever used them hears of it from path errors (PERR), and asks again.
+answers each better path with a path reply (PREP), which goes back along the noted path and notes
+the path to the target.  Frames for group addresses are passed on once by every radio, identified by
+origin and sequence number.  When a unicast has been given up after all its tries, the paths over
+that neighbour are broken; radios that used them learn of it from path errors (PERR) and ask again.
 
 The metric is the airtime link metric (14.9): the microseconds on the air of a frame of 8,192 bits
 at the rate of the link, divided by the chance that it arrives, as mac80211 computes it.
 
-An address that no mesh radio has is behind one of them (a proxy): the radio from whose host frames
-with that source have come answers for it, and others learn from the frames that it sends (14.11).
+An address that is not a mesh radio's is behind one of them (a proxy): the radio whose host has sent
+frames from that address answers for it, and others learn it from the frames that it sends (14.11).
 
 Departures from the standard: the target always answers itself (the Target Only flag, as in
 mac80211); no root and no gate announcements; peer links need no handshake, so that two radios of a
@@ -37,7 +37,7 @@ TIME_UNIT: Final = 1024e-6
 PATH_LIFETIME: Final = 5000 * TIME_UNIT
 """dot11MeshHWMPactivePathTimeout."""
 REFRESH: Final = 1.0
-"""Seconds before its end at which a path in use is looked for again (mac80211)."""
+"""Seconds before a path in use expires at which it is requested again (mac80211)."""
 FIRST_WAIT: Final = 0.1
 """Seconds until a PREQ is repeated; twice as long each time (mac80211, min_discovery_timeout)."""
 MAX_REQUESTS: Final = 4
@@ -47,12 +47,12 @@ TTL: Final = 31
 QUEUE: Final = 10
 """Frames that wait for a path (mac80211, MESH_FRAME_QUEUE_LEN)."""
 REMEMBERED: Final = 512
-"""Frames for groups that a radio knows it has seen."""
+"""Group frames that a radio remembers having seen."""
 NEVER: Final = float("inf")
 
 
 class MeshPort(Protocol):
-    """What a mesh radio asks of the network."""
+    """The network as a mesh radio uses it."""
 
     def transmit(self, now: float, destination: int, packet: Packet) -> None:
         """Send a packet to a neighbour or to all."""
@@ -74,13 +74,13 @@ class MeshPath:
 
     def __init__(self) -> None:
         self.next_hop: int | None = None
-        """Index of a neighbour; None if it is broken or not known yet."""
+        """Index of a neighbour; None if the path is broken or not known yet."""
         self.sequence: int | None = None
         self.metric = 0
         self.hops = 0
         self.expires = -NEVER
         self.requests = 0
-        """PREQ sent in the search that is under way."""
+        """PREQs sent in the current search."""
         self.retry_at = NEVER
         self.wait = FIRST_WAIT
         self.waiting: deque[bytes] = deque()
@@ -97,7 +97,7 @@ class MeshRadio:
         self.index = index
         self.mac = mac
         self.paths: dict[bytes, MeshPath] = {}
-        """By the address of a mesh radio, or of one behind it that is looked for."""
+        """By the address of a mesh radio, or of one behind a radio while it is searched for."""
         self.proxies: dict[bytes, bytes] = {}
         """Address behind another mesh radio: that radio's."""
         self.due = NEVER
@@ -147,7 +147,7 @@ class MeshRadio:
         self._port.transmit(now, path.next_hop, packet)
 
     def receive(self, now: float, sender: int, packet: Packet) -> Iterator[bytes]:
-        """Take a packet of a neighbour; yield what is for the host."""
+        """Take a packet of a neighbour; yield the frames for the host."""
         element, header = packet.element, packet.mesh
         if isinstance(element, Preq):
             self._requested(now, sender, element)
@@ -186,7 +186,7 @@ class MeshRadio:
         self._unicast(now, path, onward)
 
     def _is_new(self, source: bytes, sequence: int) -> bool:
-        """Note a frame for a group; return whether it had not been seen."""
+        """Note a group frame; return whether it is new."""
         key = source, sequence
         if key in self._seen:
             return False
@@ -198,7 +198,7 @@ class MeshRadio:
     # Path selection.
 
     def _search(self, now: float, target: bytes, path: MeshPath) -> None:
-        """Send a PREQ, and have it repeated."""
+        """Send a PREQ, and schedule its repetition."""
         path.requests += 1
         path.retry_at = now + path.wait
         path.wait *= 2
@@ -283,7 +283,7 @@ class MeshRadio:
                 self._forward_from_here(now, prep.target, frame)
 
     def _flush(self, now: float, target: bytes) -> None:
-        """Send what has waited for a path that is there now."""
+        """Send the frames that waited for a path."""
         path = self.paths[target]
         waiting = list(path.waiting)
         self._end_search(path)
@@ -291,7 +291,7 @@ class MeshRadio:
             self._forward_from_here(now, target, frame)
 
     def link_failed(self, now: float, neighbour: int) -> None:
-        """Take note that a unicast to a neighbour was given up; `step` deals with it."""
+        """Note that a unicast to a neighbour was given up; `step` deals with it."""
         self._broken.append(neighbour)
         self.due = min(self.due, now)
 

@@ -1,19 +1,19 @@
-"""A wireless network: what its radios send, and where it goes.
+"""A wireless network: the frames that its radios send, and where they go.
 
 Sans-I/O: like the medium (`emulation.radio.medium`) it has no clock and no devices.
 
-    network.send(now, radio, frame)     an Ethernet frame comes out of a radio's host
-    network.next_event()                when something will happen on its own
-    network.advance(now)                what the hosts have got until now, in order
+    network.send(now, radio, frame)     a radio's host sends an Ethernet frame
+    network.next_event()                when something will happen by itself
+    network.advance(now)                frames that have reached hosts by now, in order
 
 Theory of operation (IEEE 802.11-2016, 4.3 and 4.5).
 
 *Infrastructure.*  A station sends every frame to its access point, which passes it on: to the host
-behind it (a bridge), to a station of its own, or both if the destination is a group address.  With
-`isolate` everything goes to the host alone.  What the host behind an access point sends goes to the
-station that has the destination address, or to all; a station ignores a broadcast of its own that
-comes back.  A station has one address: a frame from another does not leave it, unless it uses four
-addresses (`wds`); then the access point learns which addresses are behind it.
+behind it (a bridge), to one of its stations, or both if the destination is a group address.  With
+`isolate` everything goes only to the host.  Frames from the host behind an access point go to the
+station with the destination address, or to all; a station ignores its own broadcasts coming back.
+A station has one address and sends no frames from others, unless it uses four addresses (`wds`);
+then the access point learns which addresses are behind it.
 
 *Ad hoc* (IBSS) *and OCB.*  Frames go one hop, between radios of the same mode and, ad hoc, the same
 network name.
@@ -51,13 +51,13 @@ from emulation.wifi.settings import AssociationRule, WlanSettings
 
 NEVER: Final = float("inf")
 COHERENCE: Final = 0.05
-"""Seconds of a block of fading: 0.42 / f_d (Rappaport, 5.40c) at 1 m/s and 2.4 GHz."""
+"""Duration of a block of fading, seconds: 0.42 / f_d (Rappaport, 5.40c) at 1 m/s, 2.4 GHz."""
 _DESTINATION: Final = slice(0, 6)
 _SOURCE: Final = slice(6, 12)
 
 
 class Arrival(NamedTuple):
-    """A frame that the host of a radio gets at `time`."""
+    """A frame that reaches the host of a radio at `time`."""
 
     time: float
     radio: int
@@ -79,7 +79,7 @@ class Network:
 
     `nodes` are the names in the order of `set_positions`.  `radio` has what all radios share,
     `rng(purpose)` makes generators; `threshold_dbm` is as for `Channels`; `fading_db` is the
-    standard deviation of fading.  Raises ValueError if that cannot be.
+    standard deviation of fading.  Raises ValueError if these are inconsistent.
     """
 
     def __init__(
@@ -102,9 +102,9 @@ class Network:
         self.lost: Counter[str] = self._infrastructure.lost
         """Frames that could not be sent on, by reason."""
         self.traffic: dict[tuple[int, int], tuple[int, int]] = {}
-        """Source and receiver of one hop: frames that have arrived, and their bytes."""
+        """By source and receiver of a hop: frames delivered, and their bytes."""
         self.on_air: Callable[[WlanChannel, Transmission], None] | None = None
-        """Told of every frame that is put on the air, and ..."""
+        """Called with every frame that is put on the air, and ..."""
         self.on_heard: Callable[[WlanChannel, Delivery], None] | None = None
         """... of those that somebody receives or listens to."""
         self._node_of = np.array([nodes.index(wlan.node) for wlan in self.radios], dtype=np.intp)
@@ -129,7 +129,7 @@ class Network:
     # Frames.
 
     def send(self, now: float, index: int, frame: bytes) -> None:
-        """Send an Ethernet frame of a radio's host; what cannot be sent is counted in `lost`."""
+        """Send an Ethernet frame of a radio's host; frames that cannot be sent count in `lost`."""
         radio = self.radios[index]
         channel = self.channels.of(index)
         if channel is None:
@@ -165,14 +165,14 @@ class Network:
             channel.medium.transmit(now, radio.index, destination, size, Packet(frame))
 
     def next_event(self) -> float:
-        """Return when `advance` has something to do next; infinity if nothing is under way."""
+        """Return when `advance` next has something to do; infinity if nothing is under way."""
         due = self._own_due()
         for channel in self.channels:
             due = min(due, channel.medium.next_event())
         return due
 
     def _own_due(self) -> float:
-        """Return when something happens that is not on the air."""
+        """Return when something next happens off the air."""
         due = min(self.members.due, self._fades)
         if self._delayed:
             due = min(due, self._delayed[0][0])
@@ -202,7 +202,7 @@ class Network:
                     self._arrive(earliest, delivery, arrived)
 
     def _do(self, due: float, arrived: list[Arrival]) -> None:
-        """Do what is due that is not on the air."""
+        """Do what is due off the air."""
         if self.members.due <= due:
             self.scan(due)
         if self._fades <= due:
@@ -230,7 +230,7 @@ class Network:
                 heappush(self._delayed, (due, self._order, hop._replace(time=due)))
 
     def _receive(self, hop: _Hop, arrived: list[Arrival]) -> None:
-        """Have a radio take a frame that it has received."""
+        """Process a frame that a radio has received."""
         source, receiver, packet = self.radios[hop.source], self.radios[hop.receiver], hop.packet
         if source.mode == "mesh":
             mesh = self._meshes.get(hop.receiver)
@@ -251,14 +251,14 @@ class Network:
         self.traffic[source, receiver] = frames + 1, size + len(frame)
 
     def _accepts(self, source: WlanRadio, receiver: WlanRadio, frame: bytes) -> bool:
-        """Return whether a radio that has received a frame passes it on."""
+        """Return whether a radio accepts a frame that it has received."""
         cells, index = self._infrastructure, receiver.index
         if source.is_station:
             return bool(cells.accepted_by_point(source.index, [index]))
         if source.mode == "master":
             if not cells.accepted_by_stations(source.index, frame, [index]):
                 return False
-            # Not what it has sent itself, for which the access point is only a relay.
+            # Not its own broadcasts, which the access point relays back.
             sender = frame[_SOURCE]
             own = sender == receiver.mac or cells.station_at(source.index, sender) == index
             return not (own and is_group(frame))
@@ -282,7 +282,7 @@ class Network:
         if is_group(address) or not here:
             arrived.append(Arrival(hop.time, point.index, frame))
 
-    # What changes.
+    # Changes.
 
     def set_positions(self, now: float, xy: Floats) -> None:
         """Set the nodes' positions: an array of metres, (nodes, 2), or (nodes, 3) with heights."""
@@ -290,7 +290,7 @@ class Network:
         self.members.changed(now)
 
     def configure(self, now: float, radio: WlanRadio, settings: WlanSettings) -> None:
-        """Give a radio other settings; `range` is in the place of the power if it is given."""
+        """Change the settings of a radio; `range`, if set, replaces the power."""
         before = radio.settings()
         radio.apply(settings)
         power = settings.tx_power_dbm, settings.antenna_gain_dbi
@@ -314,7 +314,7 @@ class Network:
         self.members.scan(now)
 
     def retune(self, now: float, radio: WlanRadio) -> None:
-        """Have a change of a radio's channel, mode, network or state take effect."""
+        """Apply a change of a radio's channel, mode, network or state."""
         if not radio.is_station:
             self.members.associate(now, radio, None)
         if radio.mode == "master" and radio.up and not radio.failed:
@@ -341,12 +341,12 @@ class Network:
         self.members.changed(now, at_once=True)
 
     def override(self, now: float, one: WlanRadio, other: WlanRadio, override: Override) -> None:
-        """Fix what is given of the link from one radio to another; nothing frees it."""
+        """Override properties of the link from one radio to another; without any, end that."""
         self.channels.override(one.index, other.index, override)
         self.members.changed(now, at_once=True)
 
     def listen(self, index: int) -> None:
-        """Have `on_air` and `on_heard` told of what a radio sends, and of all that it decodes."""
+        """Report all that a radio sends and decodes to `on_air` and `on_heard`."""
         radio = self.radios[index]
         radio.monitored = True
         self._listening.add(index)
@@ -366,7 +366,7 @@ class Network:
         self.members.tune(self.radios[index])
 
     def peers(self, radio: WlanRadio) -> list[WlanRadio]:
-        """Return the radios that one communicates with: its access point, stations, neighbours."""
+        """Return the peers of a radio: its access point, stations or neighbours."""
         channel = self.channels.of(radio.index)
         if channel is None:
             return []
@@ -402,16 +402,16 @@ class Network:
         mesh = self._meshes.get(status.source)
         if mesh is not None and not status.acknowledged:
             mesh.link_failed(status.time, status.destination)
-            return True  # it acts before anything else happens
+            return True  # the mesh reacts before anything else happens
         return False
 
     def mesh(self, index: int) -> MeshRadio | None:
-        """Return the mesh side of a radio; None if it is in no mesh."""
+        """Return the mesh side of a radio; None if it is not in a mesh."""
         return self._meshes.get(index)
 
 
 class _Port:
-    """What a mesh radio asks of its network."""
+    """The network as one of its mesh radios uses it."""
 
     def __init__(self, network: Network, radio: WlanRadio) -> None:
         self._network = network

@@ -1,4 +1,4 @@
-"""What the media of a wireless network carry: Ethernet frames, and what a mesh adds to them."""
+"""Packets on the media of a wireless network: Ethernet frames, and a mesh's additions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class MeshHeader(NamedTuple):
     """Mesh control (802.11-2016, 9.2.4.7.3), and the mesh ends, which may be proxies."""
 
     source: bytes
-    """Address of the mesh radio at which the frame entered the mesh."""
+    """Address of the mesh radio where the frame entered the mesh."""
     destination: bytes
-    """That of the one at which it leaves it; a group address for all."""
+    """Address of the one where it leaves the mesh; a group address for all."""
     sequence: int
     ttl: int
 
 
 class Preq(NamedTuple):
-    """Path request (802.11-2016, 9.4.2.113); the metric is that of the way so far."""
+    """Path request (802.11-2016, 9.4.2.113); the metric is that of the path so far."""
 
     originator: bytes
     sequence: int
@@ -36,7 +36,7 @@ class Preq(NamedTuple):
 
 
 class Prep(NamedTuple):
-    """Path reply (802.11-2016, 9.4.2.114), from the target or the mesh radio that it is behind."""
+    """Path reply (802.11-2016, 9.4.2.114), from the target or its proxy."""
 
     target: bytes
     sequence: int
@@ -45,14 +45,14 @@ class Prep(NamedTuple):
     ttl: int
     metric: int
     proxied: bytes | None = None
-    """The address that was asked for, if it is behind the target."""
+    """The requested address, if it is behind the target."""
 
 
 class Perr(NamedTuple):
     """Path error (802.11-2016, 9.4.2.115): mesh radios that the sender no longer reaches."""
 
     broken: tuple[tuple[bytes, int], ...]
-    """Addresses, each with its sequence number; `MOST_BROKEN` at most."""
+    """At most `MOST_BROKEN` addresses, each with its sequence number."""
     ttl: int
 
 
@@ -81,7 +81,7 @@ class Packet(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of an Ethernet frame of the same length on the air."""
+        """Bytes of an Ethernet frame that is as long on the air."""
         if self.element is not None:
             # Action frame (802.11-2016, 9.6.17.3): category, action and the element, no LLC.
             return 14 - LLC + 2 + _element_bytes(self.element)

@@ -1,13 +1,13 @@
-"""The radios of a wireless network as they are now, and the channels that they are tuned to.
+"""The current radios of a wireless network, and the channels that they are tuned to.
 
 Theory of operation.  Radios hear each other if they have the same centre frequency and the same
 medium id; each such pair is a channel, with an `emulation.radio.medium.Medium` of its own, in which
-all radios have a position and those that are not tuned to it are down.  Channels that overlap, as
-at 2.4 GHz those less than five numbers apart, do not disturb each other: so it is in mac80211_hwsim
-and wmediumd too, and it is optimistic.
+all radios have a position and those not tuned to it are down.  Overlapping channels, as those less
+than five numbers apart at 2.4 GHz, do not disturb each other, as in mac80211_hwsim and wmediumd;
+that is optimistic.
 
-A channel has one standard, which gives its timing and rates: the oldest of the radios that serve on
-it when it is first used, as a network with 802.11b stations falls back to their slots.
+A channel has one standard, which determines its timing and rates: the oldest among the radios on it
+when it is first used, as a network with 802.11b stations falls back to their slots.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from emulation.wifi.settings import STATION_MODES, Standard, WlanSettings
 TEST_FRAME_BITS: Final = 8192
 """Size of the frame of the airtime link metric."""
 WORST: Final = 0.95
-"""Loss from which on a link carries no path (mac80211, LINK_FAIL_THRESH)."""
+"""Loss above which a link carries no path (mac80211, LINK_FAIL_THRESH)."""
 OLDEST_FIRST: Final[tuple[Standard, ...]] = ("b", "a", "g", "n")
 
 
 class Key(NamedTuple):
-    """What a channel is known by."""
+    """The identity of a channel."""
 
     frequency_mhz: float
     medium_id: int
 
 
 class Override(NamedTuple):
-    """A link that does not follow from the positions of its ends."""
+    """Properties of a link that do not follow from the positions of its ends."""
 
     level_dbm: float | None = None
     rate_mbps: float | None = None
     loss: float = 0.0
     delay: float = 0.0
-    """Seconds from the end of a frame until its receiver has it."""
+    """Seconds from the end of a frame until its receiver gets it."""
 
 
 class WlanRadio:
@@ -65,17 +65,17 @@ class WlanRadio:
         self.apply(settings)
         self.failed = False
         self.monitored = False
-        """Whether somebody listens to all that it hears."""
+        """Whether a monitor listens to all that it hears."""
         self.up = True
         self.held = False
         """Whether a station was told to stay without an access point."""
         self.access_point: int | None = None
         """Index of a station's access point."""
         self.since: float | None = None
-        """When it was associated."""
+        """When it associated."""
 
     def apply(self, settings: WlanSettings) -> None:
-        """Take all settings over but power and antenna, which links depend on."""
+        """Apply all settings except power and antenna, which the links hold."""
         self.mode = settings.mode
         self.standard = settings.standard
         self.frequency_mhz = settings.frequency
@@ -88,10 +88,10 @@ class WlanRadio:
         self.bitrates = settings.bitrates
         self.background_scan = settings.background_scan
         self.only = settings.access_point
-        """Interface or node of the only access point that a station takes."""
+        """Interface or node of the only access point that a station joins."""
 
     def settings(self) -> WlanSettings:
-        """Return the settings as they are now."""
+        """Return the current settings."""
         return WlanSettings(
             node=self.node,
             interface=self.interface,
@@ -119,7 +119,7 @@ class WlanRadio:
 
     @property
     def key(self) -> Key:
-        """The channel that it is set to; a station that is associated is on its access point's."""
+        """The channel that it is set to; an associated station is on its access point's."""
         return Key(self.frequency_mhz, self.medium_id)
 
 
@@ -139,8 +139,8 @@ class Channels:
     """The channels of `radios`.
 
     `radio` has what all radios share; `rng(purpose)` makes generators.  With `threshold_dbm`,
-    that level is the sensitivity of all.  `on_status` is told the outcome of unicasts
-    (`emulation.radio.medium.Medium`).  Raises ValueError if that cannot be.
+    that level is the sensitivity of all.  `on_status` is called with the outcome of unicasts
+    (`emulation.radio.medium.Medium`).  Raises ValueError if these are inconsistent.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Channels:
         self._lifted = False
         """Whether a radio has ever been above the plane."""
         self._fading = 0.0, 0
-        """Its deviation, decibels, and the seed of the present block."""
+        """Its standard deviation, decibels, and the seed of the current block."""
         self._channels: dict[Key, WlanChannel] = {}
         self._tuned: list[WlanChannel | None] = [None] * len(radios)
         self._cuts: set[tuple[int, int]] = set()
@@ -173,7 +173,7 @@ class Channels:
         return iter(self._channels.values())
 
     def spec(self, key: Key, standard: Standard) -> RadioSpec:
-        """Return the radio of a channel.  Raises ValueError."""
+        """Return the radio settings of a channel.  Raises ValueError."""
         changes = {
             "standard": "g" if standard == "a" else standard,
             "frequency_mhz": key.frequency_mhz,
@@ -183,13 +183,13 @@ class Channels:
         return spec if self._threshold is None else with_sensitivity(spec, self._threshold)
 
     def threshold_dbm(self, key: Key, standard: Standard) -> float:
-        """Return the level down to which radios on a channel receive."""
+        """Return the lowest level at which radios on a channel receive."""
         if self._threshold is not None:
             return self._threshold
         return self.at(key, standard).medium.table.budget.sensitivity_dbm
 
     def at(self, key: Key, standard: Standard) -> WlanChannel:
-        """Return a channel; it is made, with the standard if nobody serves there, when needed."""
+        """Return a channel, creating it if need be, with `standard` if no radio is on it yet."""
         channel = self._channels.get(key)
         if channel is None:
             standard = self._standard_at(key, standard)
@@ -222,7 +222,7 @@ class Channels:
         return self._tuned[radio]
 
     def tune(self, radio: int, channel: WlanChannel | None) -> None:
-        """Tune a radio to a channel, or to none.  What waits in its queue then is lost."""
+        """Tune a radio to a channel, or to none.  Frames in its queue are lost."""
         old = self._tuned[radio]
         if channel is not old:
             if old is not None:
@@ -255,7 +255,7 @@ class Channels:
         differences.begin_block(*self._fading)
 
     def allow_rates(self, radio: WlanRadio) -> None:
-        """Have a change of a radio's `bitrates` take effect."""
+        """Apply a radio's `bitrates`."""
         for channel in self:
             self._allow(channel.medium, radio)
 
@@ -274,7 +274,7 @@ class Channels:
             channel.medium.table.set_power(radio.index, tx_power_dbm, antenna_gain_dbi)
 
     def set_range(self, radio: WlanRadio, metres: float) -> None:
-        """Give a radio the power for a range, to a radio with the same antenna."""
+        """Set a radio's power for a range to a radio with the same antenna."""
         spec, threshold = self._model(radio)
         gain = radio.antenna_gain_dbi
         self.set_power(radio, power_for(spec, metres, 2 * gain, threshold), gain)
@@ -286,12 +286,12 @@ class Channels:
         return range_of(spec, level, threshold)
 
     def _model(self, radio: WlanRadio) -> tuple[RadioSpec, float]:
-        # The gains are given apart.
+        # The gains are passed separately.
         spec = self.spec(radio.key, radio.standard).model_copy(update={"antenna_gain_dbi": 0.0})
         return spec, self.threshold_dbm(radio.key, radio.standard)
 
     def rate_mbps(self, one: int, other: int) -> float | None:
-        """Return the rate of unicasts from one radio to another on its channel; None if deaf."""
+        """Return the rate of unicasts from one radio to another; None if it does not hear them."""
         channel = self.of(one)
         if channel is None:
             return None
@@ -304,7 +304,7 @@ class Channels:
     def airtime(self, one: int, other: int) -> int | None:
         """Return the airtime link metric (802.11-2016, 14.9) to another radio, us.
 
-        None if more than `WORST` of the frames are lost, or the other is not in range.
+        None if more than `WORST` of the frames are lost, or the other is out of range.
         """
         channel = self.of(one)
         if channel is None:

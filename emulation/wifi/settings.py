@@ -1,4 +1,4 @@
-"""What a wireless network is made of, as data: radios, and the rule of association."""
+"""The settings of a wireless network: its radios and the association rule."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from emulation.radio.airtime import Phy, phy_for
 from emulation.radio.channel_plan import ChannelError, channel_of, frequency_of
 
 Mode = Literal["managed", "wds", "master", "adhoc", "mesh", "ocb"]
-"""A station, one that forwards for others (4 addresses), an access point, or one of an ad hoc cell,
-a mesh, or outside the context of a BSS."""
+"""A station, one that forwards for others (4 addresses), an access point, or a radio of an ad hoc
+cell, of a mesh, or outside the context of a BSS."""
 Standard = Literal["a", "b", "g", "n"]
 Policy = Literal["sticky", "ssf", "llf"]
 STATION_MODES: Final = ("managed", "wds")
@@ -51,28 +51,28 @@ class WlanSettings(_Frozen):
     tx_power_dbm: float = Field(default=14.0, ge=-100, le=100)
     antenna_gain_dbi: float = Field(default=5.0, ge=-20, le=40)
     range: float | None = Field(
-        default=None, gt=0, le=100_000, description="metres, in the place of tx_power_dbm"
+        default=None, gt=0, le=100_000, description="metres, instead of tx_power_dbm"
     )
     ssid: str = Field(default="", max_length=MAX_SSID)
     security: Literal["open", "wep", "wpa", "wpa2", "wpa3"] = "open"
-    passphrase: str = Field(default="", description="compared, and nothing is encrypted")
+    passphrase: str = Field(default="", description="compared; nothing is encrypted")
     wps: bool = Field(default=False, description="an access point gives its passphrase by WPS")
     isolate: bool = Field(default=False, description="an access point does not relay")
     medium_id: int = Field(default=0, ge=0)
     bitrates: tuple[float, ...] = Field(
-        default=(), description="Mb/s that unicasts may have; empty: all of the standard"
+        default=(), description="Mb/s allowed for unicasts; empty: all of the standard"
     )
     background_scan: BackgroundScan | None = Field(
-        default=None, description="of a station; without, it stays with its access point"
+        default=None, description="of a station; without it, it stays with its access point"
     )
     access_point: str | None = Field(
-        default=None, description="interface or node: the only one that a station takes"
+        default=None, description="interface or node: the only one that a station joins"
     )
 
     @model_validator(mode="after")
     def _on_a_channel(self) -> Self:
         if self.channel is not None and self.frequency_mhz is not None:
-            raise ValueError("a channel or a frequency_mhz, not both")
+            raise ValueError("give a channel or a frequency_mhz, not both")
         try:
             if self.channel is not None:
                 frequency_of(self.channel)
@@ -106,7 +106,7 @@ class AssociationRule(_Frozen):
 
     policy: Policy = "sticky"
     hysteresis_db: float = Field(
-        default=0.1, ge=0, le=60, description="ssf: how much stronger another one must be"
+        default=0.1, ge=0, le=60, description="ssf: how much stronger another access point must be"
     )
     scan_interval: float = Field(default=0.1, ge=0.01, le=60, description="seconds")
 

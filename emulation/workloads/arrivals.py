@@ -1,10 +1,10 @@
-"""When publishers publish, and the parameters that all workloads with publishers share.
+"""Publication times, and the parameters common to all workloads with publishers.
 
 Publications run from a warm-up, in which subscriptions spread, to `tail` seconds before the end of
 the run.  A publisher's events are `interval` seconds apart from a random phase on (`periodic`), or
 independent of one another (`poisson`): a Poisson process, whose gaps are exponentially distributed
-with the mean `interval`.  Arrivals are a parameter and no workload of their own, so that whatever
-is published can be published either way.
+with the mean `interval`.  Arrivals are a parameter rather than a workload of their own, so that
+any events can be published either way.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def publication_times(
 ) -> list[float]:
     """Return when one publisher publishes in [`begin`, `end`), seconds.
 
-    One number is drawn from `rng` whatever the other arguments are, so that what is drawn from it
-    next stays the same.
+    Exactly one number is drawn from `rng` for any other arguments, so that later draws from it
+    stay the same.
     """
     drawn = rng.random()
     poisson = arrivals == POISSON

@@ -1,8 +1,8 @@
-"""What a workload is: an object that returns the operations of all clients before a run starts.
+"""The workload interface: an object that returns the operations of all clients before a run starts.
 
-A workload is a frozen dataclass that derives from `Workload`, in a file of its own in this folder;
-`emulation.workloads.registry` finds it there by the name of the file.  Its fields that are
-annotated with `Param` are the parameters that `--set` takes, its other fields are for topologies.
+A workload is a frozen dataclass derived from `Workload`, in a file of its own in this folder, whose
+name is the workload's (`emulation.workloads.registry`).  Fields annotated with `Param` are the
+parameters that `--set` takes; other fields are for topologies.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from nodeapp.parameters import Parameter, parameters_of
 
 
 class Operation(BaseModel):
-    """One thing a client does at a node: the workload is a list of these.
+    """One operation of a client at a node: the workload is a list of these.
 
     `filter` and `policy` hold predicates as (attribute, operator, value); `subscription` numbers a
     client's subscriptions at one node; `sequence` numbers a node's publications, from 1.  A client
-    that advertises says on which topic it is going to publish: `event` has that attribute alone.
-    A navigator tells the route (`nodeapp.pubsub.base.Route`): `event` has its fields.
+    that advertises announces the topic on which it will publish, the only attribute of `event`.
+    A navigator announces a route: `event` has the fields of `nodeapp.pubsub.base.Route`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -53,7 +53,7 @@ class Workload(ABC):
 
     @classmethod
     def parameters(cls) -> list[Parameter]:
-        """Return what `--set` takes, with the defaults of the class."""
+        """Return the parameters, with the defaults of the class."""
         return parameters_of(cls)
 
     def values(self) -> dict[str, Any]:
@@ -64,8 +64,8 @@ class Workload(ABC):
     def operations(
         self, nodes: Mapping[int, str], duration: float, rng: random.Random
     ) -> tuple[Operation, ...]:
-        """Return what the clients do in a run of `duration` seconds, in order of time.
+        """Return the clients' operations in a run of `duration` seconds, in order of time.
 
-        `nodes` are those at which clients may be: their ids, with their names.  Raises
+        `nodes` are those that may have clients: their ids, with their names.  Raises
         `ScenarioError` if the workload does not fit them or the duration.
         """

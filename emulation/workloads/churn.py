@@ -1,20 +1,19 @@
-"""Churn: the content workload with subscribers that change what they are subscribed to.
+"""Churn: the content workload with subscribers that change their subscriptions.
 
-Every subscription lives for an exponentially distributed time with the mean `lifetime`.  Then its
-subscriber ends it and at the same moment, in this order, subscribes to another pattern: one that it
-does not have, drawn by popularity.  So subscriptions end as a Poisson process whose rate is their
-number over `lifetime`, and there are as many of them at any time.  Changes stop `tail` seconds
-before the end, as publications do.
+Every subscription lasts for an exponentially distributed time with the mean `lifetime`.  Then its
+subscriber ends it and, at the same moment, subscribes to another pattern that it does not have,
+drawn by popularity.  So subscriptions end as a Poisson process whose rate is their number over
+`lifetime`, and their number is constant.  Changes stop `tail` seconds before the end, as
+publications do.
 
-Around a change the analysis is strict (`spark_analysis.measures.delivery`): an event is due to
-whoever is subscribed at the moment of its PUBLISH.  An event that is still under way when its
-subscriber leaves is lost to it and counts as missing, in every protocol; one that was published
-before a subscription began, and arrives after that, counts as unexpected, which does no harm to the
-ratio.  The first kind is about the share delay / `lifetime` of all deliveries.  `linger` takes it
-out: a subscription that is to end less than `linger` seconds after an event that it matches was
-published lives on until these have passed, and longer if there are more such events.  What is
-missing then is the protocol's doing.  Draws of lifetimes are the same, lives are longer by `linger`
-at most for each event that holds one up.
+Around a change the analysis is strict (`spark_analysis.measures.delivery`): an event is due to the
+nodes subscribed at the moment of its PUBLISH.  An event still under way when its subscriber leaves
+counts as missing, in every protocol; one published before a subscription began that arrives later
+counts as unexpected, which does not affect the ratio.  The first kind is about the share delay /
+`lifetime` of all deliveries.  `linger` removes it: a subscription about to end less than `linger`
+seconds after a matching event was published lasts until these have passed, and longer if there are
+more such events.  Any event missing then is the protocol's fault.  Lifetimes are drawn as before;
+each event that delays an end extends a subscription by at most `linger`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from nodeapp.parameters import Param
 
 @dataclass(frozen=True)
 class ChurnWorkload(ContentWorkload):
-    """The content workload with subscribers that change from one pattern to another."""
+    """The content workload with subscribers that switch between patterns."""
 
     lifetime: Annotated[
         float, Param("s that a subscription lasts, mean of exponential", low=0.1, high=86_400)
@@ -50,11 +49,11 @@ class ChurnWorkload(ContentWorkload):
     ] = 0.0
 
     def check(self, nodes: int, duration: float) -> None:
-        """Raise `ScenarioError` if the parameters do not fit the network or one another."""
+        """Raise `ScenarioError` if the parameters do not fit the network or each other."""
         super().check(nodes, duration)
         if self.per_subscriber == self.patterns:
             raise ScenarioError(
-                f"a subscriber that has all {self.patterns} patterns has none to change to: "
+                f"a subscriber with all {self.patterns} patterns has none to change to: "
                 "raise patterns or lower per_subscriber"
             )
 
@@ -65,7 +64,7 @@ class ChurnWorkload(ContentWorkload):
         end: float,
         draws: Draws,
     ) -> Iterator[Operation]:
-        """Yield what subscribers do until `end`, seconds."""
+        """Yield the subscribers' operations until `end`, seconds."""
         lives = draws.stream("lifetimes")
         times = [publication.time for publication in publications]
         held: dict[int, set[int]] = {}

@@ -1,15 +1,15 @@
 """The content workload: subscribers take patterns over several attributes from one population.
 
 `emulation.workloads.patterns` has the model of events, patterns and popularity.  As patterns narrow
-one another and popular ones are taken often, many subscriptions cover or equal others.
+each other and popular ones are chosen often, many subscriptions cover or equal others.
 
 Roles are drawn at random: `subscribers` nodes, each with `per_subscriber` different patterns, and
 `publishers` nodes.  No node is both as long as there are enough of them.  Subscriptions start
 within the first two seconds; publications are those of `emulation.workloads.arrivals`, with a topic
 and values drawn for each event.
 
-What is drawn for one thing does not depend on the parameters of another: the patterns are the same
-for any number of subscribers, the events for any patterns, the roles for both.
+Draws for one purpose do not depend on the parameters of another: the patterns are the same for any
+number of subscribers, the events for any patterns, the roles for both.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Publication(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """What a scenario's seed decides: the patterns, their popularity, and further draws."""
+    """The draws from a scenario's seed: the patterns, their popularity, and further streams."""
 
     patterns: Sequence[Predicates]
     popularity: Popularity
@@ -124,7 +124,7 @@ class ContentWorkload(Workload):
         return tuple(sorted(operations, key=lambda operation: operation.time))
 
     def check(self, nodes: int, duration: float) -> None:
-        """Raise `ScenarioError` if the parameters do not fit the network or one another."""
+        """Raise `ScenarioError` if the parameters do not fit the network or each other."""
         for name, wanted in (("subscribers", self.subscribers), ("publishers", self.publishers)):
             if wanted > nodes:
                 raise ScenarioError(
@@ -156,7 +156,7 @@ class ContentWorkload(Workload):
         end: float,
         draws: Draws,
     ) -> Iterator[Operation]:
-        """Yield what subscribers do until `end`, seconds; operations of one time in their order.
+        """Yield the subscribers' operations until `end`, seconds, simultaneous ones in their order.
 
         `publications` are in order of time.
         """

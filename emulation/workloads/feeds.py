@@ -1,11 +1,11 @@
 """Feeds: every client has a topic of its own, on which one node publishes at random times.
 
 The workload of the mesh-prediction paper's evaluation (docs/papers.md#mesh-prediction, section V):
-events for a client come as a Poisson process.  As no two clients want the same event, what one gets
-depends on nothing that another one does, as far as the network lets them alone.
+events for a client form a Poisson process.  As no two clients want the same event, deliveries to
+one do not depend on the others, except through the shared network.
 
-A topology may say who publishes, and for whom from when to when; otherwise a random node publishes
-for all others until the run ends.
+A topology may choose the publisher, and for each client when its events come; otherwise a random
+node publishes for all others until the run ends.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from emulation.workloads.arrivals import (
 from emulation.workloads.base import Operation, Workload
 
 FIRST: Final = 1.0
-"""Seconds into the run: all subscribe at once, so that updates of tables carry many."""
+"""Seconds into the run: all subscribe at once, so that table updates carry many subscriptions."""
 WARM_UP: Final = 8.0
-"""Seconds before the first event, unless a topology says when it may come."""
+"""Seconds before the first event, unless a topology sets windows."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Feeds(Workload):
     publisher: int = 0
     """Node id; 0: one of the clients."""
     windows: tuple[tuple[int, float, float], ...] = ()
-    """Clients, and from when to when their events come, seconds."""
+    """Clients, with the begin and end of their events, seconds."""
 
     def operations(
         self, nodes: Mapping[int, str], duration: float, rng: random.Random

@@ -1,18 +1,18 @@
-"""Events of several attributes, a population of patterns over them, and how popular each is.
+"""Events with several attributes, a population of patterns over them, and their popularity.
 
 Events.  An event has a topic, three numbers (`NUMBERS`), each uniform among the multiples of 0.1 in
 [0, 100), and a text, `place`: one of 20, in four districts, such as `north/3`.
 
 Patterns.  A pattern asks for one topic and has conditions on one to three of the other attributes:
 an interval of a number, a district (a prefix of `place`), or one place.  The population grows one
-by one. A pattern is new, or with the probability `nested` narrows one that is there, each as
-probable as the others, so that chains of patterns arise of which each covers the next:
+by one.  A pattern is new, or with the probability `nested` narrows an existing one, drawn
+uniformly, so that chains arise in which each pattern covers the next:
 
-- New: a topic (in turn) and conditions on one or two attributes, as often.  Intervals are between a
-  fifth and three fifths of the values wide, and lie anywhere; `place` has to be in a district or to
-  be one place, as often.
-- Narrowed: one attribute is drawn.  A condition on it comes along, or if there is one, it becomes
-  narrower: 0.4 to 0.9 of the interval, or one place of the district.
+- New: a topic (in turn) and conditions on one or two attributes, equally often.  Intervals span a
+  fifth to three fifths of the values, anywhere; `place` must be in a district or be one place,
+  equally often.
+- Narrowed: one attribute is drawn.  A condition on it is added, or an existing one is narrowed: to
+  0.4 to 0.9 of the interval, or one place of the district.
 
 No two patterns are equal.  Of 100 patterns of one topic (means of 12 seeds, by `nested`):
 
@@ -21,10 +21,10 @@ No two patterns are equal.  Of 100 patterns of one topic (means of 12 seeds, by 
     patterns that another one covers              0.70  0.78  0.89
     pairs of a pattern and an event that match    0.23  0.15  0.06
 
-So covering counts without narrowing too: conditions on one attribute cover many on two.
+So patterns cover each other even without narrowing: conditions on one attribute cover many on two.
 
-Popularity.  The pattern at rank k is taken with a probability in proportion to k ** -zipf (Zipf's
-law; 0: all alike).  Ranks are drawn: popular patterns are no wider than others.
+Popularity.  The pattern at rank k is chosen with a probability proportional to k ** -zipf (Zipf's
+law; 0: all alike).  Ranks are random: popular patterns are no wider than others.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ PLACES: Final = {
 }
 """Values of the attribute `place`, by district."""
 VALUES: Final = 1000
-"""How many values a number of an event may have: tenths from 0 on."""
+"""How many values a number in an event may have: tenths from 0 on."""
 MOST_ATTRIBUTES: Final = 3
-"""Attributes on which a pattern has conditions, beside the topic."""
+"""Most attributes, beside the topic, on which a pattern has conditions."""
 TRIES: Final = 20
-"""Draws of a pattern that may be one of those to leave out before these are taken out."""
+"""Draws that may hit an excluded pattern before the excluded ones are removed."""
 
 Predicates = tuple[tuple[str, str, Any], ...]
 _Interval = tuple[int, int]
 """From, to (exclusive), in tenths."""
 _Condition = _Interval | str
-"""An interval of a number; a place, or a district with the stroke that follows it."""
+"""An interval of a number; a place, or a district with the slash that follows it."""
 _Pattern = dict[str, _Condition]
 """Conditions by attribute; that on the topic is a text."""
 
@@ -64,7 +64,7 @@ def topic_name(number: int) -> str:
 
 
 def draw_event(topics: int, rng: random.Random) -> dict[str, Any]:
-    """Return the attributes of an event on any of a number of topics."""
+    """Return the attributes of an event on one of a number of topics."""
     event: dict[str, Any] = {"topic": topic_name(rng.randrange(topics))}
     for name in NUMBERS:
         event[name] = rng.randrange(VALUES) / 10
@@ -80,7 +80,7 @@ def draw_population(
     patterns: dict[Predicates, None] = {}
     new = 0
     while len(patterns) < count:
-        # The first of each topic is new, or with nested patterns only there would be one topic.
+        # The first of each topic is new, or with only nested patterns there would be one topic.
         if len(drawn) >= topics and rng.random() < nested:
             pattern = _narrowed(rng.choice(drawn), rng)
         else:
@@ -108,7 +108,7 @@ def _condition(name: str, rng: random.Random) -> _Condition:
 
 
 def _narrowed(pattern: _Pattern, rng: random.Random) -> _Pattern:
-    """Return what a pattern covers; the pattern itself if what was drawn cannot be narrower."""
+    """Return a narrower pattern; the pattern itself if the drawn condition cannot be narrowed."""
     named = [name for name in pattern if name != "topic"]
     every = named if len(named) == MOST_ATTRIBUTES else [*NUMBERS, PLACE]
     name = rng.choice(every)
@@ -156,6 +156,6 @@ class Popularity:
             (index,) = rng.choices(self._ranked, cum_weights=self._sums)
             if index not in without:
                 return index
-        # The distribution is the same: a draw that is refused says nothing about the next one.
+        # The distribution is the same: a rejected draw does not affect the next one.
         left = [index for index in self._ranked if index not in without]
         return rng.choices(left, [self._weights[index] for index in left])[0]

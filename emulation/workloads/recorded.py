@@ -9,17 +9,17 @@
     subscription        number of the subscription at this node; unsubscribe needs it, subscribe
                         takes the next free one if there is none
     filter              subscribe: [[attribute, operator, value], ...]; all events if left out
-    client_attributes   subscribe: {name: value, ...}, about which policies ask
-    event               publish: {name: value, ...}; advertise: the topic alone
+    client_attributes   subscribe: {name: value, ...}, for publishers' policies
+    event               publish: {name: value, ...}; advertise: only the topic
     policy              publish: a filter over the attributes of the subscribers
     size                publish: bytes up to which the event is padded
     sequence            publish: number of the event at this node, from 1; the next free one if
                         left out
 
-Filters and attributes may also be the text that the `pubsub` command takes: "traffic speed>5",
+Filters and attributes may also be text as for the `pubsub` command: "traffic speed>5",
 "traffic speed=12".  Lines need not be in order of time; empty lines are skipped.  Every line is
-checked when the scenario is made: a line that is overlooked is a client that does nothing.  All of
-them are in memory and in the scenario, so a file of very many is refused before it is read.
+checked when the scenario is made: a skipped line would be a client that does nothing.  All lines
+are held in memory and in the scenario, so a file with very many is refused before it is read.
 `lines` writes this format.
 """
 
@@ -53,17 +53,17 @@ from nodeapp.predicates import EventError
 from nodeapp.wire import MAX_BODY, WireError, encode_body
 
 LONGEST_LINE: Final = 1 << 20
-"""Bytes: more than any operation needs, and little enough to read whatever file is named."""
+"""Bytes: more than any operation needs, and few enough to read any file by mistake."""
 NUMBERS: Final = 2**32 - 1
 """The largest number of an event or a subscription: it has four octets on the wire."""
 MANY: Final = 250_000
-"""Operations that are taken without being asked for."""
+"""Operations accepted by default."""
 SECONDS_EACH: Final = 0.19e-3
 """Processor seconds and ..."""
 BYTES_EACH: Final = 4000
-"""... memory of an operation, measured with a million."""
+"""... memory per operation, measured with a million."""
 SAMPLE: Final = 1 << 16
-"""Bytes of a file by which its lines are estimated."""
+"""Bytes of a file from which its number of lines is estimated."""
 _COMMON: Final = frozenset({"time", "node", "action"})
 _KEYS: Final = {
     "subscribe": frozenset({"subscription", "filter", "client_attributes"}),
@@ -71,7 +71,7 @@ _KEYS: Final = {
     "publish": frozenset({"event", "policy", "size", "sequence"}),
     "advertise": frozenset({"event"}),
 }
-"""What a line may have besides `_COMMON`, by action."""
+"""Keys that a line may have besides `_COMMON`, by action."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class RecordedWorkload(Workload):
     def operations(
         self, nodes: Mapping[int, str], duration: float, rng: random.Random
     ) -> tuple[Operation, ...]:
-        """Return the operations of the file in order of time; chance has no part in it.
+        """Return the operations of the file in order of time, without randomness.
 
         Raises `ScenarioError` if the file cannot be read or a line is not an operation that one
         of the nodes can perform within the duration.
@@ -96,7 +96,7 @@ class RecordedWorkload(Workload):
         try:
             with open_file(path) as file:
                 self._check_count(path, _estimated_lines(file))
-                # By parts of bounded length, so that any file can be named, /dev/zero too.
+                # In parts of bounded length, so that any file can be named, even /dev/zero.
                 while line := file.readline(LONGEST_LINE + 1):
                     reader.read(line)
                     self._check_count(path, reader.line)
@@ -122,7 +122,7 @@ class RecordedWorkload(Workload):
 
 
 def _estimated_lines(file: BinaryIO) -> int:
-    """Return how many lines a file has, by its first ones; 0 if its size is not known."""
+    """Return an estimate of a file's lines from its first ones; 0 if its size is unknown."""
     size = os.fstat(file.fileno()).st_size
     if size <= SAMPLE:
         return 0
@@ -157,7 +157,7 @@ def lines(operations: Iterable[Operation], names: Mapping[int, str]) -> Iterator
 
 
 class _Reader:
-    """Takes the lines of a file.  Its methods raise ValueError for what is wrong with `line`."""
+    """Reads the lines of a file.  Its methods raise ValueError for errors in `line`."""
 
     def __init__(self, nodes: Mapping[int, str], duration: float) -> None:
         self.line = 0
@@ -167,12 +167,12 @@ class _Reader:
         self._operations: list[tuple[int, Operation]] = []
         """Operations, each with its line."""
         self._unnumbered: list[int] = []
-        """Indices of those found that have no number yet."""
+        """Indices of the operations without a number yet."""
         self._taken: dict[tuple[str, int], set[int]] = {}
-        """Numbers that lines give, by action and node."""
+        """Numbers set in lines, by action and node."""
 
     def read(self, line: bytes) -> None:
-        """Take the next line."""
+        """Read the next line."""
         self.line += 1
         if len(line) > LONGEST_LINE:
             raise ValueError(f"longer than {LONGEST_LINE} bytes: write one operation a line")
@@ -217,7 +217,7 @@ class _Reader:
             more = f" and {len(beyond) - 1} more" if len(beyond) > 1 else ""
             latest = math.ceil(max(time for _, time in beyond))
             raise ValueError(
-                f"this line{more} would come after the end of the run at {self._duration:g} s: "
+                f"this line{more} would be after the end of the run at {self._duration:g} s: "
                 f"use --duration {latest} or more, or shorten the file"
             )
 
@@ -236,9 +236,9 @@ class _Reader:
             self._operations[index] = line, operation.model_copy(update=update)
 
     def _check_numbers(self) -> None:
-        """Check that every event and subscription has a number of its own, and ends after it began.
+        """Check that every event and subscription has a unique number, and ends after it began.
 
-        Clients renew their subscriptions by number: one that had been another's would not last.
+        Clients renew their subscriptions by number: a reused one would not last.
         """
         first: dict[tuple[str, int, int], int] = {}
         for line, operation in self._operations:
@@ -265,7 +265,7 @@ class _Reader:
 
 
 def _number_of(action: str) -> str:
-    """Return which of its fields numbers an operation; empty if it has no number."""
+    """Return the field that numbers an operation of this kind; empty if it has none."""
     if action == "advertise":
         return ""
     return "sequence" if action == "publish" else "subscription"
@@ -296,7 +296,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not a number that JSON has")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"{_short(twice)} is given twice")
+        raise ValueError(f"{_short(twice)} appears twice")
     return values
 
 
@@ -341,7 +341,7 @@ def _publish(values: Mapping[str, Any]) -> dict[str, Any]:
 def _advertise(values: Mapping[str, Any]) -> dict[str, Any]:
     event = _attributes("event", values.get("event", {}))
     if event.keys() != {TOPIC} or not isinstance(event[TOPIC], str):
-        raise ValueError('advertise needs a topic alone: "event": {"topic": "traffic"}')
+        raise ValueError('advertise needs only a topic: "event": {"topic": "traffic"}')
     _check_body(encode_body(event[TOPIC]), MAX_BODY)
     return {"event": event}
 
@@ -357,7 +357,7 @@ _FIELDS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
     "publish": _publish,
     "advertise": _advertise,
 }
-"""Returns the fields of an operation other than its number, by action."""
+"""By action: returns the fields of an operation other than its number."""
 
 
 def _filter(key: str, value: object) -> Filter:

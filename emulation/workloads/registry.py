@@ -1,6 +1,6 @@
-"""Finds workloads by name: a module of this folder holds one `Workload` subclass.
+"""Finds workloads by name: each module in this folder holds one `Workload` subclass.
 
-Modules that workloads share (`_OTHERS`) hold none.
+Shared modules (`_OTHERS`) hold none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def workload_names() -> list[str]:
 
 def workload_class(name: str) -> type[Workload]:
     """Return the class of a workload.  Raises `ScenarioError` for an unknown name."""
-    if name.startswith(FILE):  # of several, each would need two settings
+    if name.startswith(FILE):  # in a sweep, each would need two settings
         raise ScenarioError(
             f"{name} is one recording; a sweep over several is --set {WORKLOAD}=recorded --vary "
             "recording=PATH,PATH"
@@ -53,7 +53,7 @@ def workload_class(name: str) -> type[Workload]:
 
 
 def workload_parameters(name: str) -> list[Parameter]:
-    """Return what `--set` takes for a workload.  Raises `ScenarioError` for an unknown name."""
+    """Return the parameters of a workload.  Raises `ScenarioError` for an unknown name."""
     return workload_class(name).parameters()
 
 
@@ -63,9 +63,9 @@ def workload_summary(name: str) -> str:
 
 
 def make_workload(name: str, settings: Mapping[str, Any]) -> Workload:
-    """Return a workload with the parameters that `settings` name, which may be text.
+    """Return a workload with the parameters in `settings`, whose values may be text.
 
-    Raises `ScenarioError` for names or values that do not exist.
+    Raises `ScenarioError` for unknown names or invalid values.
     """
     try:
         return workload_class(name)(**convert(workload_parameters(name), settings))
@@ -74,7 +74,7 @@ def make_workload(name: str, settings: Mapping[str, Any]) -> Workload:
 
 
 def expanded(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with `workload=file:PATH` as the two settings for which it is short.
+    """Return settings with `workload=file:PATH` expanded to the two settings it stands for.
 
     Raises `ScenarioError` if there is no path.
     """

@@ -1,14 +1,14 @@
 """The stock workload: clients want the quotes of a stock while its price is in a range.
 
 The application of the semantic overlay's evaluation (docs/papers.md#semantic-overlay, section IV):
-an event is a stock's name and price, a subscription a stock's name with a lowest and a highest
-price.  Prices go from 0 to 1,000; names have a first letter from A to Y and two more.
+an event has a stock's name and price, a subscription a stock's name with a lowest and a highest
+price.  Prices range from 0 to 1,000; names have a first letter from A to Y and two more.
 
-What the paper leaves open is chosen here.  Which stock a subscription is for follows the `law`:
-`uniform`, or `pareto`, with a probability in proportion to x^-`alpha` of the stock that is x-th in
-popularity; the popular ones are spread over the alphabet.  The width of a price range is uniform up
-to twice `width` of all prices, and the range lies anywhere.  Quotes are of stocks by the same law,
-or uniform (`quotes`), their price is uniform.
+The paper leaves the rest open.  The stock of a subscription follows the `law`: `uniform`, or
+`pareto`, with a probability proportional to x^-`alpha` for the stock that is x-th in popularity;
+popular ones are spread over the alphabet.  The width of a price range is uniform up to twice
+`width` of all prices, and the range lies anywhere.  The stocks of quotes follow the same law, or
+are uniform (`quotes`); their prices are uniform.
 
 Every node subscribes: within the first two seconds, or (`joins=random`) at a random time before
 `warm_up`.  It publishes up to `events` quotes, at random times from `warm_up` on; a share `leaving`
@@ -45,7 +45,7 @@ def stock_name(index: int) -> str:
 
 
 class Law:
-    """Which of so many stocks somebody is interested in: x^-alpha, all alike if alpha is 0."""
+    """Draws one of a number of stocks: x^-alpha, all alike if alpha is 0."""
 
     def __init__(self, stocks: int, alpha: float) -> None:
         self._sums = list(itertools.accumulate((x + 1.0) ** -alpha for x in range(stocks)))
@@ -61,9 +61,7 @@ class StockWorkload(Workload):
     """Clients want the quotes of stocks while their price is in a range, and publish quotes."""
 
     stocks: Annotated[int, Param("stocks", low=1, high=15_625)] = 20
-    law: Annotated[str, Param("law of the interests in stocks", choices=(UNIFORM, PARETO))] = (
-        UNIFORM
-    )
+    law: Annotated[str, Param("law of the interest in stocks", choices=(UNIFORM, PARETO))] = UNIFORM
     alpha: Annotated[float, Param("exponent of the law pareto", low=0.1, high=10)] = 1.0
     interests: Annotated[int, Param("subscriptions of a node", low=1, high=100)] = 2
     width: Annotated[float, Param("share of all prices in a range, mean", low=0.001, high=0.5)] = (
@@ -114,7 +112,7 @@ class StockWorkload(Workload):
         return Law(self.stocks, self.alpha if self.law == PARETO else 0.0)
 
     def filters(self, rng: random.Random) -> Iterator[tuple[tuple[str, str, Any], ...]]:
-        """Yield the filters of one node after another, `interests` of each."""
+        """Yield the filters of one node after another, `interests` for each."""
         law = self._law
         while True:
             stock = stock_name(law.draw(rng))

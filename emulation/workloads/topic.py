@@ -1,22 +1,22 @@
-"""The topic workload: to each topic some nodes subscribe, and others publish on it.
+"""The topic workload: some nodes subscribe to each topic, and others publish on it.
 
 Subscriptions start within the first two seconds.  Publications begin after a warm-up and end some
 seconds before the run does (`emulation.workloads.arrivals`).
 
-An event is for a subscriber if three conditions hold, those of the six schemes' paper
-(docs/papers.md#six-schemes, section 2): the topic, the content, the policy.  By default the topic
-decides alone.  The others come on top, each with a share that holds for every pair of a
-subscription and an event of its topic, over the draws of the seed:
+An event is for a subscriber if three conditions hold, as in the six schemes' paper
+(docs/papers.md#six-schemes, section 2): topic, content and policy.  By default only the topic
+counts.  Each of the others admits a share of all pairs of a subscription and an event of its
+topic, on average over seeds:
 
 - Content.  Every event carries `speed`, uniform in [0, 100).  A subscription asks for an interval
-  of speeds that has the share `selectivity` of them, and lies anywhere within.
+  of speeds that covers the share `selectivity` of them, anywhere within.
 - Policy.  Every subscriber has `clearance`, uniform in [0, 100), the same for all topics.  An event
-  asks for an interval of clearances.  It is as wide as 100 a / (1 - a), if a is the share
-  `admitted`, and begins anywhere from its width below 0 to 100: so it has each clearance with
-  probability a, the lowest and the highest as often as those between.
+  asks for an interval of clearances.  It is 100 a / (1 - a) wide, where a is the share `admitted`,
+    and begins anywhere from its width below 0 to 100: so it includes each clearance with
+    probability a, extreme ones as often as those between.
 
-Roles, times and speeds do not depend on either share, nor on whether publishers advertise; roles do
-not depend on the arrivals.
+Roles, times and speeds do not depend on either share, nor on whether publishers advertise; nor do
+roles depend on the arrivals.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class TopicWorkload(Workload):
 
     Publications run from `warm_up` seconds after the start to `tail` seconds before the end.
 
-    Topics are called topic1, topic2, and so on; with `drawn_names` a number drawn from the seed
-    comes after that, so that what they hash to differs from seed to seed.
+    Topics are called topic1, topic2, and so on; with `drawn_names` a number drawn from the seed is
+    appended, so that their hashes differ from seed to seed.
     """
 
     topics: Annotated[int, Param("topics", low=0, high=1000)] = 4
@@ -87,7 +87,7 @@ class TopicWorkload(Workload):
         float, Param("share of subscribers that an event's policy admits", low=0.01, high=1)
     ] = 1.0
     advertise: Annotated[
-        bool, Param("publishers say at the start on which topics they are going to publish")
+        bool, Param("publishers announce at the start on which topics they will publish")
     ] = False
     tail: Tail = 3.0
     arrivals: Arrivals = PERIODIC
@@ -121,7 +121,7 @@ class TopicWorkload(Workload):
                 publications += [_Publication(time, node, topic) for time in times]
         publications.sort()
         speeds = [round(rng.uniform(0.0, SPEEDS), 1) for _ in publications]
-        draws = rng.getrandbits(64)  # the last one: what follows from it changes nothing above
+        draws = rng.getrandbits(64)  # the last draw, so that its uses do not affect those above
         operations = [
             *self._subscriptions(interests, nodes, draws),
             *self._advertisements(publications, draws),
@@ -191,5 +191,5 @@ class TopicWorkload(Workload):
 
 
 def _within(attribute: str, low: float, width: float) -> _Predicates:
-    """Return the predicates of an interval; its ends have as many decimals as the attributes."""
+    """Return the predicates of an interval, whose ends have the attributes' decimals."""
     return (attribute, ">=", round(low, 1)), (attribute, "<", round(low + width, 1))

@@ -1,1 +1,1 @@
-"""Tables and the page of a run of a script for Mininet-WiFi (`emulation.mn`)."""
+"""Tables and page of a Mininet-WiFi script's run (`emulation.mn`)."""

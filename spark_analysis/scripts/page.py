@@ -94,7 +94,7 @@ def _facts(tables: ScriptTables, outcome: ScriptRecord | None) -> list[tuple[str
 
 
 def draw_map(tables: ScriptTables) -> Drawing:
-    """Draw all nodes with their ways."""
+    """Draw all nodes with their paths."""
     if not len(tables.positions):
         return empty_drawing("Map", "Positions of all nodes.", "No node has a radio.")
     kinds = {node["name"]: node["kind"] for node in tables.network["nodes"]}
@@ -118,12 +118,12 @@ def draw_map(tables: ScriptTables) -> Drawing:
             tooltips[f"node{index}"] = f"{name} at {x:.1f}, {y:.1f} m"
             if len(kinds) <= node_map.NAMED_NODES:
                 axes.annotate(str(name), (x, y), xytext=(5, 4), textcoords="offset points")
-        # What the script wants drawn, if it says so, and all that is elsewhere.
+        # The part that the script wants drawn, if any, and everything outside it.
         low, high = positions.min(axis=0), positions.max(axis=0)
         for column, name in enumerate("xy"):
             low[column] = min(low[column], plot.get(f"min_{name}", 0.0 if plot else low[column]))
             high[column] = max(high[column], plot.get(f"max_{name}", high[column]))
-        # Nodes may be in a line.
+        # Nodes may be collinear.
         size = max(float((high - low).max()), 1.0)
         margins = np.maximum(0.04 * size, (size / 4 - (high - low)) / 2)
         for name, least, most in zip("xy", low - margins, high + margins, strict=True):
@@ -139,7 +139,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
 
 
 def draw_associations(tables: ScriptTables) -> Drawing:
-    """Draw which access point each station had, over time."""
+    """Draw each station's access point over time."""
     title = "Associations over time"
     caption = f"One row a station; a colour is an access point, a gap is none. {RECORDED}"
     managed = [
@@ -215,7 +215,7 @@ def draw_peers(tables: ScriptTables) -> Drawing:
 
 
 def draw_throughput(tables: ScriptTables) -> Drawing:
-    """Draw what each radio sent, bits a second."""
+    """Draw the bits a second that each radio sent."""
     title = "Sent by each radio"
     caption = "Frames in the capture of a radio with its own source address, by the second."
     curves: Curves = {}
@@ -248,7 +248,7 @@ def _curves(title: str, caption: str, curves: Curves, label: str, unit: str | No
 
 
 def radio_table(tables: ScriptTables) -> TextTable:
-    """Return the table of radios: what they were, and the medium's counters."""
+    """Return the table of radios: their settings, and the medium's counters."""
     counters = tables.counters.set_index("interface") if len(tables.counters) else pd.DataFrame()
     names = ("tx_frames", "tx_retries", "tx_failed", "rx_frames")
     rows = []
@@ -264,7 +264,7 @@ def radio_table(tables: ScriptTables) -> TextTable:
 
 
 def link_table(tables: ScriptTables) -> TextTable:
-    """Return the table of links: what each radio sent to whom."""
+    """Return the table of links: frames by sending radio and destination."""
     span = max(tables.seconds, 1e-9)
     ordered = tables.links.sort_values("bytes", ascending=False)
     rows = [
@@ -280,7 +280,7 @@ def link_table(tables: ScriptTables) -> TextTable:
 
 
 def monitor_table(tables: ScriptTables) -> TextTable:
-    """Return the table of what monitors heard: frames, tries after the first, levels."""
+    """Return the table of monitors: frames heard, tries after the first, levels."""
     rows = []
     for (monitor, node), group in tables.heard.groupby(["monitor", "transmitter"]):
         levels = group["signal_dbm"].dropna()

@@ -1,9 +1,9 @@
-"""What a script's run folder holds, as tables: positions, levels, associations, traffic.
+"""A script's run folder as tables: positions, levels, associations, traffic.
 
 `save` writes them as Parquet into `metrics/`; `schemas` has their columns and units.
 
-Traffic, links and what monitors heard come from the captures; a capture that is damaged is read up
-to the damage.
+Traffic, links and frames heard by monitors come from the captures; a damaged capture is read up to
+the damage.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ ETHERNET: Final = 14
 SIGNAL_AT: Final = 22
 """Offset of the level in a monitor's radiotap header."""
 LAST: Final = SCRIPT_TABLES[-1].name
-"""The table that `save` writes last: all are there if this one is."""
+"""The table that `save` writes last: if it exists, all do."""
 GROUP: Final = "everybody"
 """Destination of broadcasts and multicasts."""
 
 
 @dataclass(frozen=True)
 class ScriptTables:
-    """A run's tables, and what the network was."""
+    """A run's tables and the description of its network."""
 
     network: Mapping[str, Any]
     positions: pd.DataFrame
@@ -70,7 +70,7 @@ class ScriptTables:
 def make(folder: Path, into: Path) -> ScriptTables:
     """Write the tables of a script's run folder into a folder, and return them.
 
-    Raises `AnalysisError`, also if the script has built no network.
+    Raises `AnalysisError`, also if the script built no network.
     """
     if not (folder / NETWORK).is_file():
         raise AnalysisError(f"{folder} has no tables: its script ended without building a network")
@@ -86,7 +86,7 @@ def make(folder: Path, into: Path) -> ScriptTables:
 
 
 def read(folder: Path) -> ScriptTables:
-    """Read a run folder of a script.  Raises OSError and ValueError if it is none."""
+    """Read a script's run folder.  Raises OSError and ValueError if it is not one."""
     network = json.loads((folder / NETWORK).read_text(encoding="utf-8"))
     samples = list(_samples(folder / SAMPLES))
     positions = [
@@ -136,7 +136,7 @@ def save(tables: ScriptTables, folder: Path) -> None:
 
 
 def _samples(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the whole lines of the record."""
+    """Yield the complete lines of the record."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             with suppress(ValueError):  # the last line of a run that was killed
@@ -188,7 +188,7 @@ def _together(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataF
 
 
 def _heard(folder: Path, network: Mapping[str, Any], owners: Mapping[int, str]) -> pd.DataFrame:
-    """Count what each monitor heard, by second and transmitter."""
+    """Count the frames that each monitor heard, by second and transmitter."""
     epoch = int(network["epoch_ns"])
     keys = ["monitor", "second", "transmitter"]
     columns = [*keys, "frames", "retries", "signal_dbm"]
@@ -198,7 +198,7 @@ def _heard(folder: Path, network: Mapping[str, Any], owners: Mapping[int, str]) 
             data = as_bytes(path.read_bytes())
             header = read_header(data, RADIOTAP)
         except (OSError, ValueError):
-            continue  # of another interface
+            continue  # from another interface
         offsets, _stop, _reason = record_offsets(data, header)
         air = decode_air(data, header, offsets)
         # What `emulation.media.radiotap_wire` writes: time, flags, rate, channel, signal.

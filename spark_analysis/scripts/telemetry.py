@@ -1,4 +1,4 @@
-"""What a script asks `telemetry` to show: curves of its nodes over time, or their ways."""
+"""Drawings that a script requests with `telemetry`: curves of its nodes over time, or paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from spark_analysis.scripts.curves import (
 from spark_analysis.scripts.tables import ScriptTables
 
 PANELS: Final = 12
-"""Nodes up to which each has axes of its own, as in Mininet-WiFi, unless `single` is asked for."""
+"""Most nodes with axes of their own, as in Mininet-WiFi, unless `single` is set."""
 COUNTED: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
     {
         "tx_bytes": ("sent_bytes", "sent", "B/s"),
@@ -33,16 +33,16 @@ COUNTED: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
         "rx_packets": ("received_frames", "received", "frames/s"),
     }
 )
-"""By data type: the column of `traffic`, and how it is called."""
+"""By data type: the column of `traffic`, and its label."""
 LEVELS: Final = "rssi"
 WAYS: Final = "position"
 LEGEND: Final = 3
-"""Rows of a legend for which every figure has room."""
+"""Rows of a legend that fit in every figure."""
 LEGEND_ROW: Final = 16
 
 
 def draw_telemetry(tables: ScriptTables) -> list[Drawing]:
-    """Draw all that the script asks for, in its order."""
+    """Draw everything that the script requested, in its order."""
     return [_draw(tables, wish) for wish in tables.network["telemetry"]]
 
 
@@ -89,14 +89,14 @@ def _why_empty(kind: str) -> str:
 
 
 def _bound(axes: Any, borders: Mapping[str, float]) -> None:
-    """Draw metres of one length; the part of the plane that the script wants, if it says so."""
+    """Use equal scales; show the part of the plane that the script wants, if any."""
     axes.set_aspect("equal", adjustable="box" if borders else "datalim")
     for axis in "xy":
         axes.set(**{f"{axis}lim": (borders.get(f"min_{axis}"), borders.get(f"max_{axis}"))})
 
 
 def _fill(axes: Any, kind: str, curves: Curves) -> str | None:
-    """Draw curves, ways with a mark where they begin.
+    """Draw curves, with a mark where paths begin.
 
     Return the label of counted values, None for others.
     """
@@ -111,7 +111,7 @@ def _fill(axes: Any, kind: str, curves: Curves) -> str | None:
 
 
 def _curves(tables: ScriptTables, node: str, kind: str) -> Curves:
-    """Return the curves of a node: one for each radio; one of a way."""
+    """Return the curves of a node: one for each radio, or its path."""
     if kind == WAYS:
         way = tables.positions[tables.positions["node"] == node]
         return {node: (way["x"].to_numpy(float), way["y"].to_numpy(float))} if len(way) else {}
@@ -139,7 +139,7 @@ def _over_time(rows: pd.DataFrame) -> tuple[Any, Any]:
 
 
 def _counted(tables: ScriptTables, radio: str, column: str) -> Curves:
-    """Return what a radio's capture has by the second."""
+    """Return a column of a radio's capture by the second."""
     rows = tables.traffic[tables.traffic["interface"] == radio]
     if not len(rows):
         return {}

@@ -125,7 +125,7 @@ def test_without_captures_it_answers_at_once(
         (folder, "has no captures: there is nothing to analyse"),
         (
             folder.parent,
-            f"it has no scenario.json; name the run folders in it, as {folder.parent}/*",
+            f"it has no scenario.json; name the run folders in it, like {folder.parent}/*",
         ),
         (empty, f"{empty} is not a run folder: it has no scenario.json"),
     ):

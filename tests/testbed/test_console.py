@@ -123,7 +123,7 @@ def test_moving_a_station_away_and_back(terminal: Terminal) -> None:
         ("crash", "usage: crash NODE"),
         ("crash sta99", "there is no sta99"),
         ("crash sta1 soon", "the time after `for` is a number"),
-        ("fault jam here", "'here' is no point X,Y"),
+        ("fault jam here", "'here' is not a point X,Y"),
         ("heal sta1", "was not failed here"),
         ("links sta99", "no such station"),
         ("frobnicate", "Unknown command"),

@@ -51,7 +51,7 @@ def check_answers(seen: str) -> None:
     assert re.search(r"radio +sent +tries more .*\nsta1-wlan0 +\d+ ", seen)
     assert "Not connected." in seen.partition("link sta2 ap1 down")[2]
     assert "there is no node sta9" in seen
-    assert "*** soon is no time: give seconds up to 600" in seen
+    assert "*** soon is not a time: give seconds up to 600" in seen
     assert "\nleave the prompt with exit, without py\n" in seen
     assert "px import sys; sys.exit(3)\n*** 3\n" in seen
     assert "distance sta1 ap1\n*** 'NoneType' object is not callable\n" in seen

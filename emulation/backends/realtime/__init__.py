@@ -1,1 +1,1 @@
-"""What backends have in common whose runs keep the time of the clock on the wall."""
+"""The common part of backends whose runs keep wall-clock time."""

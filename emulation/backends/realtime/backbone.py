@@ -1,7 +1,7 @@
 """The access points of a run in namespaces: their switch and controller, started and watched.
 
-For backends whose access points are `emulation.network.net.AccessPoint` nodes; what the radio ports
-are is the backend's business, as long as they exist in that namespace before `start_bridges`.
+For backends whose access points are `emulation.network.net.AccessPoint` nodes; the radio ports may
+be of any kind, as long as they exist in that namespace before `start_bridges`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LAST_ROUND: Final = 6.0
 
 
 class AccessPointNetwork(Protocol):
-    """What makes access points, with Mininet's names: `emulation.network.net.WifiNet` does."""
+    """A network with access points and Mininet's names, like `emulation.network.net.WifiNet`."""
 
     @property
     def aps(self) -> Sequence[Any]:
@@ -77,7 +77,7 @@ class MeshBackbone:
             added = net.addAccessPoint(point.name, point, environment=variables)
             net.addLink(net[names[point.broker]], added)
         self._switches = Switches(self._scenario, self._home, self._folder.logs, self._popen)
-        # It takes a while to start, and waits for bridges.
+        # It takes a while to start, and then waits for bridges.
         self._helpers[CONTROLLER] = self._switches.start_controller(self._folder.flows)
 
     def signs(self) -> dict[str, Sign]:
@@ -92,7 +92,7 @@ class MeshBackbone:
     def _popen(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         with log.open("ab") as output:
             process: subprocess.Popen[bytes] = self._net.aps[0].popen(
-                # setpriv: a killed run takes them with it.
+                # setpriv: they die with a killed run.
                 ["setpriv", "--pdeathsig", "KILL", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -102,7 +102,7 @@ class MeshBackbone:
         return process
 
     def start_bridges(self) -> None:
-        """Make the bridges of ports that are up; return once they have their flows.
+        """Make the bridges from ports that are up; return once they have their flows.
 
         Raises `BackendError`.
         """
@@ -118,13 +118,13 @@ class MeshBackbone:
         self._helpers.await_ready(CONTROLLER, switches.status.exists, log)
 
     def ports(self) -> list[tuple[int, str]]:
-        """Return process and interface of every port that has a radio."""
+        """Return process and interface of every radio port."""
         pid = self._net.aps[0].pid
         points = self._scenario.access_points
         return [(pid, point.port(kind)) for point in points for kind in (ACCESS, MESH)]
 
     def radios(self) -> list[dict[str, Any]]:
-        """Return the access points as the medium of TAP devices is told of them."""
+        """Return the access points for the configuration of the TAP medium."""
         macs = {node.id: node.mac for node in self._scenario.nodes}
         pid = self._net.aps[0].pid
         return [
@@ -145,4 +145,4 @@ class MeshBackbone:
             end(self._helpers[CONTROLLER], LAST_ROUND)
         if read_json(self._folder.flows).get("complete"):
             return None
-        return "the flow counters of the access points are not complete: see controller.log"
+        return "the flow counters of the access points are incomplete: see controller.log"

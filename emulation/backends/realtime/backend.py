@@ -1,4 +1,4 @@
-"""A backend whose runs are in real time: what this machine needs for one, and its course."""
+"""A backend whose runs are in real time: its requirements, and the course of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RealTimeBackend:
     name: str
     summary: str
     run_type: ClassVar[type[RealTimeRun]]
-    """What runs a scenario."""
+    """The class that runs a scenario."""
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot run the backend and what to do, one line each."""
@@ -47,13 +47,13 @@ class RealTimeBackend:
         return switches.obstacles()
 
     def switch_obstacles(self) -> list[str]:
-        """Return what is missing for hosts on a switch; most backends have radios only."""
+        """Return what is missing for hosts on a switch; most backends have only radios."""
         return [
             "this backend has no switch for hosts without a radio: use --backend tap or virtual"
         ]
 
     def prepare(self) -> None:
-        """Do what the machine needs before a run; a hook for subclasses.  Raises `BackendError`."""
+        """Prepare the machine for a run; a hook for subclasses.  Raises `BackendError`."""
 
     def execute(
         self,

@@ -1,4 +1,4 @@
-"""What a run in real time will take of this machine, before it starts."""
+"""Estimates, before it starts, whether this machine can keep a run in real time."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ STATION_MEMORY: Final = 4 << 20
 STATION_SECONDS: Final = 0.02
 """Seconds until one more node is ready, on two cores; 1,000 took 16 s (docs/backends.md)."""
 A_CORE: Final = 250
-"""Nodes with the traffic of the default scenario for which a core keeps real time: 500 of two did,
-of 1,000 the clients were somewhat late (docs/backends.md)."""
+"""Nodes with the default scenario's traffic for which one core keeps real time: two cores did for
+500; with 1,000 the clients were somewhat late (docs/backends.md)."""
 RECEPTION: Final = 1e-4
 """Processor seconds of a frame that a node receives: medium, captures, node app.
 
-0.09 to 0.12 ms of beacons with 12 neighbours (tests/benchmarks/tap_load.py)."""
+0.09 to 0.12 ms for beacons with 12 neighbours (tests/benchmarks/tap_load.py)."""
 CARRIED: Final = 0.7
-"""Share of the processors that beacons and flooded events may take: clients, other frames and
-whoever else runs need theirs.  On two cores it is what 14,000 receptions a second take."""
+"""Share of the processors that beacons and flooded events may take: clients, other frames and other
+programs need the rest.  On two cores it amounts to 14,000 receptions a second."""
 WINDOW: Final = 10.0
-"""Seconds in which events are counted: sockets do not hold what comes for longer."""
+"""Seconds over which events are counted: sockets cannot buffer bursts for longer."""
 ELSEWHERE: Final = "use fewer, or --backend virtual, which needs no processes"
 
 
 def beacons_received(scenario: Scenario) -> float:
     """Return how many beacons all nodes receive a second at their first positions.
 
-    0 if the protocol has none; all in range of each other's radio are taken to hear each other.
+    0 if the protocol has none; all nodes within radio range are taken to hear each other.
     """
     interval = scenario.protocol.parameters.get("hello_interval")
     if not isinstance(interval, int | float) or interval <= 0 or scenario.access_points:
@@ -44,10 +44,10 @@ def beacons_received(scenario: Scenario) -> float:
 
 
 def events_received(scenario: Scenario) -> float:
-    """Return how many frames with events all nodes receive a second when most are published.
+    """Return how many frames with events all nodes receive a second at the peak of publishing.
 
-    Each node that an event can reach sends it `repeat` times, and all its neighbours receive that.
-    0 if the protocol does not flood: whom its frames reach is not known before they are sent.
+    Each node that an event can reach sends it `repeat` times, and all its neighbours receive it.
+    0 if the protocol does not flood: where its frames go is not known in advance.
     """
     floods = service_of(scenario.protocol.name).floods
     if not floods or scenario.access_points or scenario.wire is not None:
@@ -76,11 +76,11 @@ def events_received(scenario: Scenario) -> float:
 
 
 def _hear(scenario: Scenario) -> npt.NDArray[np.bool_]:
-    """Return who is in range of whom at first, nodes by nodes."""
+    """Return which nodes are initially in range of each other, nodes by nodes."""
     xy = scenario.trace().positions(0.0)
     reach = scenario.radio.range or NOMINAL_RANGE
     near = np.empty((len(xy), len(xy)), dtype=bool)
-    for row, here in zip(near, xy, strict=True):  # distances of all pairs would be large
+    for row, here in zip(near, xy, strict=True):  # a matrix of all distances would be large
         row[:] = np.hypot(*(xy - here).T) <= reach
     np.fill_diagonal(near, val=False)
     return near
@@ -93,7 +93,7 @@ def check(
     received: float = 0.0,
     events: float = 0.0,
 ) -> str | None:
-    """Return a warning if a run of so many nodes will hardly keep real time, None if it may.
+    """Return a warning if a run of so many nodes will hardly keep real time, else None.
 
     `available` is memory in bytes and `cores` their number: this machine's unless given; `received`
     are beacons a second and `events` frames with events, of all nodes.  Raises `BackendError` if

@@ -1,7 +1,7 @@
-"""Faults of a run in real time: of node apps by signals, of radios by requests to the medium.
+"""Faults in real time: of node apps by signals, of radios by requests to the medium.
 
-`Faults` makes those of a scenario at their times, and any other when it is asked to, as at a
-prompt.  A node app is killed without warning, and started again as a service manager would.
+`Faults` makes those of a scenario at their times, and others on request, as at a prompt.  A node
+app is killed without warning, and restarted as a service manager would.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Faults:
         self._medium = medium_control
         self._kill, self._start = kill, start
         self._down: Counter[str] = Counter()
-        """Names of nodes whose app is down, with the number of faults that want it so."""
+        """Names of nodes whose app is down, with the number of faults that keep it down."""
         self._number = itertools.count()
-        self._lock = threading.RLock()  # a prompt makes faults beside the scenario's
+        self._lock = threading.RLock()  # a prompt may make faults concurrently
         self._queue: list[tuple[float, int, bool, Fault]] = []
         for fault in scenario.faults:
             self._push(fault.start, True, fault)
@@ -61,7 +61,7 @@ class Faults:
                 self.end(fault)
 
     def begin(self, fault: Fault) -> None:
-        """Make a fault now; it ends at its end, if it has one.
+        """Make a fault now; it ends at its end time, if it has one.
 
         Raises `BackendError` if the medium refuses.
         """
@@ -76,7 +76,7 @@ class Faults:
                     self._kill(name)
 
     def end(self, fault: Fault) -> None:
-        """End a fault now.  Raises `BackendError` if the medium does not."""
+        """End a fault now.  Raises `BackendError` if the medium refuses."""
         if fault.is_of_radio:
             self._tell(fault, begins=False)
             return

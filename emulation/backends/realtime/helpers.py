@@ -31,7 +31,7 @@ START_LIMIT: Final = 120.0
 
 
 class Helpers(dict[str, Process]):
-    """The helper processes by name; what they say goes into the file `log`."""
+    """The helper processes by name; their output goes to the file `log`."""
 
     def __init__(self, state: StateFolder, log: Path, interrupts: Interrupts) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Helpers(dict[str, Process]):
         self._warm: Warm | None = None
 
     def load(self, modules: Sequence[str]) -> None:
-        """Begin to load modules that `start` will be asked for, or what these import."""
+        """Begin loading modules that `start` will run, or modules that they import."""
         self._warm = Warm(modules, self._state.environment(), self._output)
 
     def start(self, name: str, module: str, config: Mapping[str, Any]) -> None:
@@ -72,7 +72,7 @@ class Helpers(dict[str, Process]):
         return await_condition(holds, START_LIMIT if limit is None else limit)
 
     def await_ready(self, name: str, ready: Callable[[], bool], log: Path | None = None) -> None:
-        """Wait until a process is ready, which writes into `log` or that of the helpers.
+        """Wait until a process is ready; it writes to `log`, or to that of the helpers.
 
         Raises `BackendError` if it ends, or is not ready in time.
         """
@@ -89,7 +89,7 @@ class Helpers(dict[str, Process]):
     def check(self, done: Container[str] = ()) -> None:
         """Raise `BackendError` if one of them has ended since the last call.
 
-        Those that are `done` may have, by themselves.
+        Those that are `done` may end by themselves.
         """
         trouble = self._warm.trouble() if self._warm is not None else None
         if trouble is not None:
@@ -99,11 +99,11 @@ class Helpers(dict[str, Process]):
             if code is None or name in self._reported or (code == 0 and name in done):
                 continue
             self._reported.add(name)
-            why = self._last_line() if code else "somebody has ended it"
+            why = self._last_line() if code else "it was ended from outside"
             raise BackendError(f"the {name} {ended(code)}: {why}")
 
     def end(self, *names: str) -> None:
-        """End those of these that were started, one after the other."""
+        """End those of `names` that were started, one after the other."""
         for name in names:
             if name in self:
                 processes.end(self[name])

@@ -16,9 +16,9 @@ MODULE: Final = "mac80211_hwsim"
 LOADING: Final = 60.0
 """Seconds that the module may take to load."""
 MONITOR: Final = "hwsim0"
-"""The module's interface that shows every frame of every radio once, and the ACKs to them."""
+"""The module's interface that shows every frame of every radio once, and its ACK."""
 ASSOCIATION_LIMIT: Final = 30.0
-"""Seconds at the start for stations to find an access point; one may be out of reach of all."""
+"""Seconds for stations to find an access point at the start; some may be out of reach."""
 
 
 class Mac80211Backend(RealTimeBackend):
@@ -36,7 +36,7 @@ class Mac80211Backend(RealTimeBackend):
         return infrastructure.obstacles() + super().access_point_obstacles()
 
     def prepare(self) -> None:
-        """Load the module, without radios of its own, if it is not there yet."""
+        """Load the module, without radios of its own, if it is not loaded yet."""
         if not has_family(FAMILY):
             done = _modprobe(MODULE, "radios=0")
             if not has_family(FAMILY):
@@ -48,12 +48,12 @@ class Mac80211Backend(RealTimeBackend):
 
 
 def monitor() -> str | None:
-    """Return `MONITOR` if it is here: it is in the namespace in which the module was loaded."""
+    """Return `MONITOR` if it is in this namespace, that is, if the module was loaded here."""
     return MONITOR if Path("/sys/class/net", MONITOR).exists() else None
 
 
 def _loadable() -> bool:
-    """Return whether modprobe finds the module for the kernel that runs."""
+    """Return whether modprobe finds the module for the running kernel."""
     done = _modprobe("--dry-run", MODULE)
     return done is not None and done.returncode == 0
 

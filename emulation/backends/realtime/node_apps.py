@@ -30,9 +30,9 @@ from nodeapp.wire import Frame, Kind
 
 MODULE: Final = "nodeapp"
 LOG: Final = "emulation.log"
-"""Log of what happens before a node app has its own."""
+"""Log of errors before a node app has its own log."""
 ENDING: Final = 0.1
-"""Seconds that each node app may add to the time in which all of them end."""
+"""Seconds that each node app may add to the time until all have ended."""
 TRACEBACK: Final = "Traceback (most recent call last)"
 
 
@@ -50,7 +50,7 @@ class NodeApps(dict[str, Process]):
         self._brokers = folder.path.resolve() / "brokers.json"
         self._reported: set[str] = set()
         self._killed: set[str] = set()
-        """Those that faults of the scenario have killed, which is no problem."""
+        """Node apps killed by faults of the scenario, which are not reported as problems."""
 
     def write_map(self) -> None:
         """Write the scenario's road map, brokers and key, if it has them, for the node apps."""
@@ -66,13 +66,13 @@ class NodeApps(dict[str, Process]):
             self._brokers.write_text(json.dumps(listed) + "\n", encoding="utf-8")
 
     def load(self) -> None:
-        """Begin to load what a node app consists of, with its protocol."""
+        """Begin loading the modules of a node app and its protocol."""
         modules = [f"{MODULE}.__main__", registry.PROTOCOLS[self._scenario.protocol.name].module]
         with (self._folder.logs / LOG).open("ab") as log:
             self._warm = Warm(modules, self._state.environment(), log)
 
     def start(self, pid: int, spec: NodeSpec) -> None:
-        """Start a node app in the namespaces of the process `pid`; a killed run takes it with it.
+        """Start a node app in the namespaces of the process `pid`; it dies with a killed run.
 
         Called after `load`.  Raises `BackendError` if no process can be started.
         """
@@ -95,7 +95,7 @@ class NodeApps(dict[str, Process]):
 
     def start_again(self, pid: int, spec: NodeSpec) -> None:
         """Start a node app that a fault has killed, as `start` does."""
-        self.start(pid, spec)  # first: a watcher beside the prompt is not to see a dead one
+        self.start(pid, spec)  # first, so that a watcher beside the prompt sees no dead one
         self._killed.discard(spec.name)
         self._reported.discard(spec.name)
 
@@ -132,16 +132,16 @@ class NodeApps(dict[str, Process]):
             raise BackendError(f"every node app ended at its start; {first.name}: {problem}")
 
     def check(self) -> None:
-        """Raise `BackendError` if what the node apps are forked from has failed."""
+        """Raise `BackendError` if the process that node apps are forked from has failed."""
         trouble = self._warm.trouble() if self._warm is not None else None
         if trouble is not None:
             raise BackendError(f"the process that node apps are forked from {trouble}")
 
     def deaths(self) -> Iterator[tuple[str, str, str | None]]:
-        """Yield each node app that has ended since the last call: name, and a line about it.
+        """Yield each node app that has ended since the last call: name, a line about it, an error.
 
-        Last, its log if it ended by itself with an error that is in it, else None: a node app that
-        refuses its options ends without one.
+        The error is its log if it failed by itself with a traceback there, else None: a node app
+        that refuses its options ends without one.
         """
         for name, process in self.items():
             code = process.poll()

@@ -1,4 +1,4 @@
-"""A run whose medium is a process of the testbed.
+"""A run whose medium is one of the testbed's processes.
 
 The process owns an `emulation.radio.medium.Medium` and answers at `medium_control`; it is
 `python -m MODULE CONFIG.json` with the configuration of `emulation.media.config`.

@@ -1,4 +1,4 @@
-"""What the recorder (`capture`) is told: which interfaces go into which files of the run folder."""
+"""The recorder's configuration (`capture`): which interfaces go to which files of a run folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 
 CAPTURE_BUFFER: Final = 4 << 20
-"""Bytes of receive buffer a capturing socket gets."""
+"""Receive buffer of a capturing socket, bytes."""
 
 
 def recorder_config(
@@ -25,9 +25,9 @@ def recorder_config(
 ) -> dict[str, Any]:
     """Return the recorder's configuration.
 
-    `pids` has a process in each node's namespace; `ports` are the radio interfaces of access
-    points, each with such a process; `air` is an interface of this namespace that shows all frames,
-    if there is one; `status` is the file that the recorder reports to.
+    `pids` has a process in each node's namespace; `ports` are access points' radio interfaces, each
+    with such a process; `air` is an interface of this namespace that shows all frames, if there is
+    one; `status` is the recorder's status file.
     """
     interfaces = []
     for spec in scenario.nodes:

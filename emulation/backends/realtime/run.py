@@ -1,4 +1,4 @@
-"""One run in real time: what every backend does whose nodes are processes in namespaces.
+"""One run in real time: the common course of backends whose nodes are processes in namespaces.
 
     Mininet node (namespace, shell) ── node app ── UDP ── kernel ── radio interface
                                                                           │
@@ -7,8 +7,8 @@
 Processes of a run, all children of the command line and ended with it: one node app a node, the
 position servers (`emulation.network.gpsd`), the recorder (`capture`), the workload driver
 (`emulation.network.driver`), and what the backend adds.  Namespaces and the devices in them vanish
-with the processes that hold them; nothing is ever made in the root namespace, and runs beside each
-other do not meet.
+with the processes that hold them; nothing is ever created in the root namespace, and concurrent
+runs do not interfere.
 
 With access points there are also a switch, its database and a controller, in a namespace that the
 access points share (`emulation.backends.realtime.backbone`).
@@ -20,16 +20,16 @@ A backend subclasses `RealTimeRun` and overrides its hooks, which are called in 
     start_access_points   only with access points: their radios serve stations
     air                   captures begin: an interface that shows all radios, if there is one
     associate             only with access points: stations look for one
-    await_associations    only with access points: they have had time to find one
-    begin                 everything is ready: when time 0 of the scenario is
+    await_associations    only with access points: until stations had time to find one
+    begin                 everything is ready: time 0 of the scenario is known
     check                 again and again while the run goes on
-    medium_figures        at the end: what the medium tells of itself
+    medium_figures        at the end: the medium's figures
     stop_radios           when all processes of the run have ended
     stop_nodes            last: the namespaces
 
 The first seven may raise `BackendError`, with one line that says what to do, and KeyboardInterrupt
 from `interrupts.check()`; `start` ends there.  The last three are called however the run ends, and
-so must cope with a start that did not come to its end.
+so must cope with an incomplete start.
 """
 
 from __future__ import annotations
@@ -65,21 +65,21 @@ LEAD: Final = 0.5
 """Seconds between the last preparation and time 0 of the scenario."""
 POLL: Final = 0.2
 HELPERS: Final = ("emulation.network.gpsd", "emulation.network.driver", "capture.recorder")
-"""Modules of every run's helpers, or what they import."""
+"""Modules of every run's helpers, or modules that they import."""
 
 
 class RealTimeRun(ABC):
     """One run: starts the processes, watches them, stops them.
 
-    What hooks use: `scenario`, `folder` and `observer`; `state`, the folder of the run's sockets
-    and settings; `net`, the Mininet network that `make_nodes` sets; `helpers`, to start and await
+    Hooks use `scenario`, `folder` and `observer`; `state`, the folder of the run's sockets and
+    settings; `net`, the Mininet network that `make_nodes` sets; `helpers`, to start and await
     processes that end with the run; `signs`, by which these are watched; `interrupts`; `problem`.
     """
 
     measures_medium = True
-    """Whether `medium_figures` says how late the medium is; else fidelity is unknown."""
+    """Whether `medium_figures` reports the medium's lateness; else fidelity is unknown."""
     modules: ClassVar[Sequence[str]] = ()
-    """Modules of the backend's own helpers, loaded from the start on."""
+    """Modules of the backend's own helpers, preloaded from the start."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class RealTimeRun(ABC):
             "driver": Heartbeat(self._driver_control),
             "recorder": Replaced(self._recorder_status),
         }
-        """What tells that helpers live, by name; a hook that starts others adds theirs."""
+        """Signs of life of helpers, by name; a hook that starts others adds theirs."""
         self._watchdog = Watchdog(self.helpers, self.nodes, self.signs, self.now)
         self.faults = Faults(scenario, self.medium_control, self._kill, self._start_again)
         """Makes the scenario's faults, and others on demand."""
@@ -133,18 +133,18 @@ class RealTimeRun(ABC):
         """Make a Mininet node for each of the scenario's, in its order, and set `net`.
 
         Called first.  `net.members` are the nodes; each has `name` and `pid`.
-        Returns what access points are added to: `net`, or something around it.
+        Returns the network to add access points to: `net`, or a wrapper of it.
         """
 
     @abstractmethod
     def start_radios(self) -> None:
         """Make the radio interfaces work: a medium between them, addresses, neighbour entries.
 
-        Called when all nodes are there.
+        Called when all nodes exist.
         """
 
     def start_access_points(self) -> None:  # noqa: B027  # a hook that most backends leave
-        """Let the access radios serve stations; the bridges behind them are made next.
+        """Make the access radios serve stations; the bridges behind them are made next.
 
         Called after `start_radios`, with access points only.  By default there is nothing to do.
         """
@@ -158,7 +158,7 @@ class RealTimeRun(ABC):
         return None
 
     def associate(self) -> None:  # noqa: B027  # a hook that most backends leave
-        """Let the stations begin to look for an access point.
+        """Make the stations begin looking for an access point.
 
         Called when captures run, with access points only; node apps are started meanwhile.  By
         default there is nothing to do.
@@ -171,21 +171,21 @@ class RealTimeRun(ABC):
         """
 
     def begin(self, epoch: float) -> None:
-        """Tell the medium when time 0 of the scenario is: `epoch`, on the monotonic clock.
+        """Tell the medium time 0 of the scenario: `epoch`, on the monotonic clock.
 
-        Called when everything is ready, a little before.  By default `medium_control` is told,
-        which must answer.
+        Called when everything is ready, shortly before that.  By default a request to
+        `medium_control`, which must answer.
         """
         control_request(self.medium_control, {"op": "start", "epoch": epoch})
 
     def check(self) -> None:  # noqa: B027  # a hook that most backends leave
-        """Raise `BackendError` if what the backend itself has started has failed.
+        """Raise `BackendError` if something that the backend itself started has failed.
 
-        Called about once a second or more often; `helpers` are looked at anyway.
+        Called at least about once a second; `helpers` are checked anyway.
         """
 
     def medium_figures(self) -> dict[str, Any]:
-        """Return how late the medium was and what it dropped (`emulation.network.fidelity.assess`).
+        """Return the medium's lateness and drops (`emulation.network.fidelity.assess`).
 
         Called once, before anything is stopped.  By default `medium_control` is asked for its
         `stats`; empty if there is no answer.
@@ -193,7 +193,7 @@ class RealTimeRun(ABC):
         return ask(self.medium_control, {"op": "stats"})
 
     def stop_radios(self) -> None:  # noqa: B027  # a hook that most backends leave
-        """Stop what the backend itself has started.
+        """Stop everything that the backend itself started.
 
         Called when node apps and helpers have ended and the run's figures are written.
         """
@@ -210,17 +210,17 @@ class RealTimeRun(ABC):
         return {member.name: member.pid for member in self.net.members}
 
     def problem(self, text: str) -> None:
-        """Report what went wrong while the run goes on, in one line."""
+        """Report a problem while the run goes on, in one line."""
         self.problems.append(text)
         self.observer.problem(text)
 
     def report_unassociated(self, stations: Sequence[str]) -> None:
-        """Report the stations that have found no access point."""
+        """Report the stations that found no access point."""
         if stations:
             self.problem(f"not associated at the start: {', '.join(stations)}")
 
     def described(self, specs: Iterable[NodeSpec]) -> list[dict[str, Any]]:
-        """Return nodes as helpers are told of them: process, interface, address, trajectory."""
+        """Return nodes for helpers' configurations: process, interface, address, trajectory."""
         pids = self.pids()
         return [
             {
@@ -238,7 +238,7 @@ class RealTimeRun(ABC):
     def start(self) -> None:
         """Start everything and let the scenario begin.  Raises `BackendError`.
 
-        A signal ends it even while it waits for somebody else's code.
+        A signal ends it even while it waits for foreign code.
         """
         with self.interrupts.breaking():
             self._start()
@@ -247,8 +247,8 @@ class RealTimeRun(ABC):
         specs = self.scenario.nodes
         what = "nodes and access points" if self.scenario.access_points else "stations"
         self.observer.stage(f"starting {len(specs)} {what}")
-        # Most of a process's start is loading its modules: that goes on beside what follows, and
-        # in the order in which they are asked for.
+        # Most of a process's start is loading its modules: that runs in parallel with the rest,
+        # in the order in which they are requested.
         self.helpers.load((*self.modules, *HELPERS))
         self.nodes.load()
         network = self.make_nodes()
@@ -311,7 +311,7 @@ class RealTimeRun(ABC):
         self.nodes.kill(name)
 
     def _start_again(self, name: str) -> None:
-        """Start the node app of a node that is there already."""
+        """Start the node app of an existing node."""
         for member, spec in zip(self.net.members, self.scenario.nodes, strict=True):
             if spec.name == name:
                 self.nodes.start_again(member.pid, spec)
@@ -364,10 +364,10 @@ class RealTimeRun(ABC):
                 try:
                     self._check()
                 except BackendError as error:
-                    if str(error) not in map(str, failures):  # some are told at every look
+                    if str(error) not in map(str, failures):  # some recur at every check
                         self.observer.problem(str(error))
                         failures.append(error)
-                    finished.wait(POLL)  # what was due before it still is
+                    finished.wait(POLL)
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
@@ -404,11 +404,11 @@ class RealTimeRun(ABC):
                 self._lasted = min(max(0.0, self.now()), self.scenario.duration)
             try:
                 self.observer.stage("stopping")
-            finally:  # whoever is told may be gone
+            finally:  # the observer may be gone
                 self._stop_processes()
         finally:
             self._watchdog.close()
-            # Shells end with their nodes; the sweep, which asks first, would wait for each.
+            # Shells end with their nodes; the sweep, which asks first, would wait for each one.
             try:
                 self.stop_nodes()
             finally:
@@ -417,11 +417,11 @@ class RealTimeRun(ABC):
 
     def _stop_processes(self) -> None:
         for process in self.helpers.values():
-            process.send_signal(signal.SIGCONT)  # one that is stopped can still tell what it has
+            process.send_signal(signal.SIGCONT)  # a stopped one can still report its figures
         drops = dropped_by_sockets(self.net.members if self.net is not None else ())
         medium = {} if "medium" in self._watchdog.hung else self.medium_figures()
         if "driver" in self.helpers and self.ended == "completed":
-            # The driver ends with the scenario, the command line perhaps a little before it.
+            # The driver ends with the scenario, perhaps slightly after the command line.
             await_condition(lambda: self.helpers["driver"].poll() is not None, 2.0)
         self.nodes.end()
         self._defect_logs.look([*self.nodes])
@@ -451,7 +451,7 @@ class RealTimeRun(ABC):
         self, medium: Mapping[str, Any], driver: Mapping[str, Any], drops: int
     ) -> None:
         recorder = read_json(self._recorder_status)
-        # Else nobody knows how it went, and the report says that.
+        # Otherwise fidelity is unknown, and the report says so.
         if recorder and (medium or not self.measures_medium):
             fidelity = assess(
                 medium=medium or None,
@@ -475,5 +475,5 @@ class RealTimeRun(ABC):
 
 
 def _says_ready(status: Path) -> Callable[[], bool]:
-    """Return what tells whether the process that writes a status file is ready."""
+    """Return a check whether the process that writes a status file is ready."""
     return lambda: bool(read_json(status).get("ready"))

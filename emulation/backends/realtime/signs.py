@@ -1,13 +1,13 @@
-"""Signs of life of a run's processes: what the watchdog takes for one.
+"""Signs of life of a run's processes, for the watchdog.
 
-A process is asked at a socket that its main loop serves, so that one which spins or waits for a
+A process is queried at a socket that its main loop serves, so that one that spins or waits for a
 lock forever does not answer, although it runs:
 
     the testbed's own           `ping` at the control socket (`emulation.media.control`)
     Open vSwitch                `version` at the unixctl socket (JSON-RPC; ovs-appctl(8))
     hostapd, wpa_supplicant     PING at the control interface (`emulation.network.hostapd.control`)
 
-Or it writes, or touches, a file about once a second.
+Or it writes or touches a file about once a second.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import Final, NamedTuple
 from emulation.media.control import FRAGMENT
 
 SELDOM: Final = 2.0
-"""Seconds between questions to programs that are not the testbed's."""
+"""Seconds between queries to foreign programs."""
 
 Sign = Callable[[], bool]
 """Returns whether a process has given a sign of life since the last call; never blocks."""
 
 
 class Dialect(NamedTuple):
-    """How processes of a kind are asked whether they live; every answer will do."""
+    """How processes of a kind are queried for a sign of life; any answer will do."""
 
     kind: socket.SocketKind
     question: bytes
     interval: float
-    """Seconds from a question to the next one, at least."""
+    """Least seconds between two queries."""
 
 
 OURS: Final = Dialect(socket.SOCK_SEQPACKET, json.dumps({"op": "ping"}).encode(), 0.0)
@@ -48,26 +48,26 @@ HOSTAP: Final = Dialect(socket.SOCK_DGRAM, b"PING", SELDOM)
 
 
 class Heartbeat:
-    """Asks the process behind the socket `control` again once it has answered; a `Sign`."""
+    """Queries the process behind the socket `control` again once it has answered; a `Sign`."""
 
     def __init__(self, control: Path, dialect: Dialect = OURS) -> None:
         self._control = control
         self._dialect = dialect
         self._peer: socket.socket | None = None
         self._name: Path | None = None
-        """The file of the own socket, to which datagrams are answered."""
+        """File of the own socket, to which datagrams are answered."""
         self._asked = float("-inf")
         self._awaits = False
 
     def __call__(self) -> bool:
-        """Return whether there is an answer; ask again if so, or if nothing was asked yet."""
+        """Return whether there is an answer; query again if so, or if this is the first call."""
         answered = self._awaits and self._has_answered()
         if time.monotonic() >= self._asked + self._dialect.interval:
             self.ask()
         return answered
 
     def ask(self) -> None:
-        """Ask now, unless an answer is awaited."""
+        """Query now, unless an answer is pending."""
         if self._awaits:
             return
         try:
@@ -75,7 +75,7 @@ class Heartbeat:
                 self._connect()
             assert self._peer is not None
             self._peer.send(self._dialect.question)
-        except OSError:  # it does not listen yet, or has ended, which others tell
+        except OSError:  # it does not listen yet, or has ended, which is detected elsewhere
             self.close()
         else:
             self._awaits, self._asked = True, time.monotonic()
@@ -90,7 +90,7 @@ class Heartbeat:
         self._peer.connect(str(self._control))
 
     def _has_answered(self) -> bool:
-        """Take everything that has come."""
+        """Receive everything that has arrived; return whether that was an answer."""
         assert self._peer is not None
         try:
             while True:
@@ -99,7 +99,7 @@ class Heartbeat:
                 self._awaits = False
         except BlockingIOError:
             return not self._awaits
-        except OSError:  # it ends, or has ended
+        except OSError:  # it is ending, or has ended
             self.close()
             return False
 
@@ -115,7 +115,7 @@ class Heartbeat:
 
 
 class Replaced:
-    """Whether a file has been written again, or touched; a `Sign`."""
+    """Whether a file has been rewritten or touched; a `Sign`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,11 +1,11 @@
 """Whether the processes of a run are alive: they may hang, or be stopped, without ending.
 
-A process that hangs ends nothing: a medium that stands still carries no frame, and a run of it
-looks like one in which nothing was delivered.  So each helper gives a sign of life every second or
-two (`emulation.backends.realtime.signs`): it answers a question at a socket, or touches a file; of
-node apps it is known whether they are stopped (proc(5), state T).  A helper that has given none for
-`LIMIT` seconds fails the run; one that wants to run and hardly gets a processor, after `STARVED`
-seconds: a machine that is too busy is no defect of the helper, and the fidelity monitor reports it.
+A process that hangs is easily missed: a stuck medium carries no frame, and its run looks like one
+in which nothing was delivered.  So each helper gives a sign of life every second or two
+(`emulation.backends.realtime.signs`): it answers a query at a socket, or touches a file; node apps
+are only checked for being stopped (proc(5), state T).  A helper without a sign for `LIMIT` seconds
+fails the run; one that wants to run but hardly gets a processor does so after `STARVED` seconds: a
+machine that is too busy is not the helper's fault, and the fidelity monitor reports it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from emulation.network.liveness import is_stopped, spent, wants_to_run
 from emulation.network.processes import Process, doing
 
 LIMIT: Final = 10.0
-"""Seconds without a sign of life after which a helper hangs; a list of all links of thousands of
-radios stalls a medium for some of them."""
+"""Seconds without a sign of life after which a helper counts as hung; listing all links of
+thousands of radios stalls a medium for some of them."""
 STARVED: Final = 60.0
-"""Seconds without a sign of life after which a helper hangs also if it got no processor."""
+"""The same for a helper that got no processor."""
 BETWEEN: Final = 1.0
-"""Seconds between looks at processes."""
+"""Seconds between checks."""
 FRESH: Final = 3.0
-"""Seconds for which a sign of life that is not asked for holds at the end of a run."""
+"""Seconds for which an unsolicited sign of life is still valid at the end of a run."""
 
 
 class Watchdog:
     """Watches the helpers of a run, and its node apps; `signs` are those of helpers, by name.
 
-    `now` tells the time of the scenario, seconds.
+    `now` returns the time of the scenario, seconds.
     """
 
     def __init__(
@@ -50,19 +50,19 @@ class Watchdog:
         self._now = now
         self._looked = 0.0
         self._alive: dict[str, float] = {}
-        """By helper: when it gave the last sign of life, on the monotonic clock."""
+        """By helper: time of its last sign of life, monotonic clock."""
         self._spent: dict[str, float] = {}
-        """By helper: seconds of processor time that it had used by then."""
+        """By helper: processor time that it had used by then, seconds."""
         self._stopped: set[str] = set()
         self.hung: set[str] = set()
-        """Helpers that do not answer any more."""
+        """Helpers that no longer answer."""
 
     def check(self) -> None:
-        """Look at all helpers, at most once in `BETWEEN`.  Raises `BackendError` if one hangs."""
+        """Check all helpers, at most once in `BETWEEN`.  Raises `BackendError` if one hangs."""
         now = time.monotonic()
         if now < self._looked + BETWEEN:
             return
-        # A pause of this process, as of a suspended machine, is none of theirs.
+        # A pause of this process, as on a suspended machine, does not count against them.
         paused = now - self._looked if self._looked else 0.0
         self._looked = now
         for name, process in self._helpers.items():
@@ -72,7 +72,7 @@ class Watchdog:
                 self._fail(name, process)
 
     def await_signs(self) -> None:
-        """Wait until every helper that can be asked has answered: the end of a run is due.
+        """Wait until every helper that can be queried has answered, at the end of a run.
 
         Raises `BackendError` if one does not within `LIMIT` seconds, or `STARVED` if it hardly gets
         a processor, or another is stopped or hangs; KeyboardInterrupt if the run is to end.
@@ -87,7 +87,7 @@ class Watchdog:
         }
         for name in waiting & set(self._signs):
             sign = self._signs[name]
-            sign()  # an answer to what was asked before does not count
+            sign()  # an answer to an earlier query does not count
             if isinstance(sign, Heartbeat):
                 sign.ask()
 
@@ -120,21 +120,21 @@ class Watchdog:
 
     def _sign(self, name: str, process: Process) -> bool:
         if process.poll() is not None:
-            return True  # not hung: how it ended is told by others
+            return True  # not hung: its end is reported elsewhere
         sign = self._signs.get(name)
         return sign() if sign is not None else not is_stopped(process.pid)
 
     def _lives(self, name: str, process: Process) -> None:
-        """Take note of a sign of life."""
+        """Record a sign of life."""
         self._alive[name] = time.monotonic()
         self._spent[name] = spent(process.pid)
 
     def _hangs(self, name: str, process: Process, since: float) -> bool:
-        """Return whether a helper hangs that has given no sign of life since a time."""
+        """Return whether a helper without a sign of life since a time hangs."""
         silent = time.monotonic() - since
         if silent <= LIMIT:
             return False
-        # The main thread may wait for another one that does.
+        # The main thread may be waiting for another one that gets on.
         hardly_ran = spent(process.pid) < self._spent.get(name, 0.0) + LIMIT / 2
         starved = hardly_ran and wants_to_run(process.pid)
         return not starved or silent > STARVED
@@ -143,7 +143,7 @@ class Watchdog:
         self.hung.add(name)
         silent = time.monotonic() - self._alive[name]
         raise BackendError(
-            f"the {name} hangs since {max(0.0, self._now() - silent):.1f} s of the scenario: no "
+            f"the {name} has hung since {max(0.0, self._now() - silent):.1f} s of the scenario: no "
             f"sign of life for {silent:.0f} s ({doing(process)}); what was captured after that is "
             "not to be trusted"
         )

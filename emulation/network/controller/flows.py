@@ -8,7 +8,7 @@ Theory of operation.  A bridge has three ports, and every frame takes one of a f
     broker ──► stations and mesh (group addresses), or one of them (other addresses)
 
 and no other: never from the mesh back to it, never from stations to the mesh, because the broker
-decides what goes on.  So a broker's frame goes one hop over the mesh.
+decides what is forwarded.  So a broker's frame goes one hop over the mesh.
 
 Two tables do that.  The first finds the path from the port and the destination, and writes it to
 the metadata.  The second has a flow for each path and class of messages, recognised by the DS
@@ -146,7 +146,7 @@ class FlowComputation:
         return [*flows, Flow(COUNTING, 10, (metadata,), rest, outputs=outputs)]
 
     def heard(self, datapath: int, in_port: int, frame: bytes) -> list[FlowChange]:
-        """Return what changes after a frame that a bridge has sent to the controller."""
+        """Return the changes that follow from a frame that a bridge sent to the controller."""
         address = updated_station(frame)
         if address is None or in_port != ACCESS_PORT or datapath not in self.bridges:
             return []

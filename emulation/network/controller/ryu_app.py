@@ -5,10 +5,10 @@
 with {"port": TCP port on loopback, "bridges": [{"name", "datapath", "broker"}],
 "classes": {name: DS code point}, "flows": path, "status": path}.
 
-It gives every bridge that connects its flows (`flows.py`), moves the flows of stations when they
+It installs the flows of every bridge that connects (`flows.py`), moves the flows of stations that
 change their access point, and requests the counters every `POLL` seconds.  The file `status`
-appears when every bridge has confirmed its flows (OpenFlow barrier); then it is touched every
-`POLL` seconds, a sign of life that needs no bridge.  The file `flows` always holds the last
+appears when every bridge has confirmed its flows (OpenFlow barrier); from then on it is touched
+every `POLL` seconds, a sign of life that needs no bridge.  The file `flows` always holds the last
 complete round of counters; on SIGTERM the application requests a last round, marks it `complete`
 and ends.  Both files are written whole or not at all.
 
@@ -30,9 +30,9 @@ from typing import Any, Final
 
 import emulation.network.plain_distutils  # noqa: F401  before Ryu
 
-# Nothing here looks up names.  Resolving them in green threads is a quarter of what is loaded.
+# Nothing here looks up names, and resolving them in green threads is a quarter of all imports.
 os.environ["EVENTLET_NO_GREENDNS"] = "yes"
-# os-ken since version 4 has threads of the system by default; the handlers below take turns.
+# Since version 4 os-ken uses system threads by default; the handlers below must take turns.
 os.environ["OSKEN_HUB_TYPE"] = "eventlet"
 import eventlet
 
@@ -98,15 +98,15 @@ class MeshAccessPoints(App):  # type: ignore[misc]  # no types
         self._datapaths: dict[int, Any] = {}
         self._confirmed: set[int] = set()
         self._partial: dict[int, list[Any]] = {}
-        """Answers to the present round, by bridge; those of `_answered` are complete."""
+        """Answers to the current round, by bridge; those in `_answered` are complete."""
         self._round: dict[int, int] = {}
-        """Transaction id of the present round's request, by bridge."""
+        """Transaction id of the current round's request, by bridge."""
         self._answered: set[int] = set()
         self._moves: list[dict[str, Any]] = []
         self._stopping = False
 
     def start(self) -> None:
-        """Start to poll the counters."""
+        """Start polling the counters."""
         super().start()
         signal.signal(signal.SIGTERM, self._stop)
         self.threads.append(hub.spawn(self._poll))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 ANSWER: Final = 4096
-"""Bytes of an answer at most."""
+"""Longest answer, bytes."""
 TIMEOUT: Final = 2.0
 """Seconds."""
 _UNKNOWN: Final = ("FAIL", "UNKNOWN COMMAND")
@@ -26,7 +26,7 @@ _numbers = itertools.count()
 
 
 class NoAnswerError(OSError):
-    """The daemon is not there (yet, or any longer), does not answer or refuses the command."""
+    """The daemon is not running (yet, or any longer), does not answer or refuses the command."""
 
 
 def ask(control: Path, command: str, timeout: float = TIMEOUT) -> str:
@@ -69,7 +69,7 @@ def fields(answer: str) -> dict[str, str]:
 
 
 def enabled(control: Path) -> bool:
-    """Return whether an access point of hostapd sends beacons."""
+    """Return whether a hostapd access point sends beacons."""
     try:
         return fields(ask(control, "STATUS")).get("state") == "ENABLED"
     except NoAnswerError:
@@ -77,7 +77,7 @@ def enabled(control: Path) -> bool:
 
 
 def associated(control: Path) -> str | None:
-    """Return the address of the access point that a station of wpa_supplicant is associated with.
+    """Return the address of the access point that a wpa_supplicant station is associated with.
 
     None if it has none, or there is no answer.
     """
@@ -89,7 +89,7 @@ def associated(control: Path) -> str | None:
 
 
 def stations(control: Path) -> list[str]:
-    """Return the addresses of the stations that an access point of hostapd knows as associated.
+    """Return the addresses of the stations that a hostapd access point knows as associated.
 
     Raises `NoAnswerError`.
     """
@@ -102,5 +102,5 @@ def stations(control: Path) -> list[str]:
         try:
             answer = ask(control, f"STA-NEXT {address}")
         except NoAnswerError:
-            break  # it has left in the meantime, or was the last one
+            break  # it left in the meantime, or was the last one
     return stations

@@ -29,7 +29,7 @@ from emulation.network.processes import Process
 from emulation.radio.spec import RadioSpec
 
 PATIENCE: Final = 3.0
-"""Seconds that an access point may take to know a station that considers itself associated."""
+"""Seconds that an access point may take to learn of a station that considers itself associated."""
 PROGRAMS: Final = {"hostapd": "hostapd", "wpa_supplicant": "wpasupplicant"}
 """Programs, and the packages that contain them."""
 
@@ -44,7 +44,7 @@ class Interface(NamedTuple):
 
 
 def obstacles() -> list[str]:
-    """Return what this machine lacks for infrastructure mode and what to do, one line each."""
+    """Return what infrastructure mode lacks on this machine and what to do, one line each."""
     return [
         f"{program} is missing: apt-get install {package}"
         for program, package in PROGRAMS.items()
@@ -56,8 +56,8 @@ class InfrastructureNetwork:
     """Access points and stations of one open network.
 
     Adds its processes to `helpers`; `await_helper(name, ready)` waits for one of these and raises
-    if it ends, which passes through.  `folder` is for sockets and settings, its path short enough
-    for a socket's name (107 bytes); logs go to `logs`, one file a program.
+    if it ends, which propagates.  `folder` is for sockets and settings, its path short enough for
+    a socket's name (107 bytes); logs go to `logs`, one file a program.
     """
 
     def __init__(
@@ -136,10 +136,10 @@ class InfrastructureNetwork:
     def await_association(self, wait: Callable[[Callable[[], bool]], bool]) -> list[str]:
         """Wait until all stations are associated; return those that are not when `wait` gives up.
 
-        A station may be out of reach of all access points; that is no error.  If an access point
-        has missed the acknowledgement of its answer, the station considers itself associated and
-        the access point does not: the station is told to associate again.  What `await_helper`
-        raises if a wpa_supplicant has ended passes through.
+        A station may be out of reach of all access points; that is not an error.  If an access
+        point missed the acknowledgement of its answer, only the station considers itself
+        associated: it is told to associate again.  An error that `await_helper` raises because a
+        wpa_supplicant has ended propagates.
         """
         waiting = {station.owner: station for station in self._stations}
         since: dict[str, float] = {}
@@ -173,7 +173,7 @@ class InfrastructureNetwork:
                 with suppress(control.NoAnswerError):
                     return station.mac in control.stations(self.socket(point))
                 return False
-        return True  # not one of ours: nobody to ask
+        return True  # not one of ours, so it cannot be asked
 
     def socket(self, interface: Interface) -> Path:
         """Return the control socket of an access point or a station."""

@@ -1,8 +1,8 @@
 """Configuration files of hostapd and wpa_supplicant for the radio of a scenario.
 
-One open network (no encryption) on one channel.  Rates are those of the scenario and no others, so
-that a "g" network has no 802.11b stations to protect; stations look for the network on that channel
-only, since a scan of all channels takes some ten seconds.
+One open network (no encryption) on one channel.  Rates are only those of the scenario, so that a
+"g" network has no 802.11b stations to protect; stations scan that channel only, since a scan of all
+channels takes some ten seconds.
 
 Sources: the annotated hostapd.conf and wpa_supplicant.conf of hostap 2.10.
 """
@@ -23,7 +23,7 @@ BEACON_INTERVAL: Final = 100
 BEACONS: Final = range(15, 65_536)
 """Beacon intervals that hostapd accepts."""
 ALWAYS_DBM: Final = -30
-"""Signal of a station's access point below which it looks for a better one: nearly always."""
+"""Signal of a station's access point below which it looks for a better one: nearly any."""
 MAX_SSID: Final = 32
 """Bytes (802.11-2016, 9.4.2.2)."""
 
@@ -45,7 +45,7 @@ class Roaming:
 
 
 def supported_channel(frequency_mhz: float) -> int:
-    """Return the number of a 20 MHz channel.  Raises `SettingsError` if none is there."""
+    """Return the number of the 20 MHz channel at a frequency.  Raises `SettingsError`."""
     try:
         return channel_plan.channel_of(frequency_mhz)
     except channel_plan.ChannelError as error:
@@ -117,7 +117,7 @@ def supplicant_settings(
 
 
 def _ssid(ssid: str) -> str:
-    """Return an SSID in hexadecimal, which both programs accept whatever its characters."""
+    """Return an SSID in hexadecimal, which both programs accept for any characters."""
     name = ssid.encode()
     if not 1 <= len(name) <= MAX_SSID:
         raise SettingsError(f"an SSID has 1 to {MAX_SSID} bytes, not {len(name)}: {ssid!r}")

@@ -66,7 +66,7 @@ def _answer(medium: MediumSocket, point: dict[str, Any], words: list[str]) -> st
         case ["wps_ap_pin", "disable"]:
             return medium.tell("wps", interface=name, own=None)
     raise ToolError(
-        f"hostapd_cli {' '.join(words)}: the medium does not answer this command; it knows "
+        f"hostapd_cli {' '.join(words)}: the medium does not support this command; it knows "
         f"{COMMANDS}",
         255,
     )

@@ -79,7 +79,7 @@ def iw(arguments: Sequence[str], medium: MediumSocket) -> str:
 
 def _unknown(arguments: Sequence[str]) -> str:
     return (
-        f"iw {' '.join(arguments)}: the medium does not answer this command; it knows\n"
+        f"iw {' '.join(arguments)}: the medium does not support this command; it knows\n"
         + "\n".join(f"  {line}" for line in COMMANDS)
     )
 
@@ -141,7 +141,7 @@ def _of_monitor(name: str, command: Sequence[str]) -> str:
     raise ToolError(_unknown(["dev", name, *command]))
 
 
-# What changes.
+# Commands that change settings.
 
 
 def _number(text: str, what: str) -> float:
@@ -173,7 +173,7 @@ def _set(medium: MediumSocket, name: str, setting: Sequence[str], command: Seque
 
 
 def _bitrates(name: str, words: Sequence[str]) -> list[float]:
-    """Return the rates, Mb/s, that a command for an interface allows; none of them: all."""
+    """Return the rates, Mb/s, that a command for an interface allows; none means all."""
     rates: list[float] = []
     kind = None
     for word in words:
@@ -188,7 +188,7 @@ def _bitrates(name: str, words: Sequence[str]) -> list[float]:
             if index not in range(len(HT_RATES)):
                 last = len(HT_RATES) - 1
                 raise ToolError(
-                    f"{kind} {word}: radios have one spatial stream: give indices from 0 to {last}",
+                    f"{kind} {word}: radios have one spatial stream; give indices from 0 to {last}",
                     2,
                 )
             rates.append(HT_RATES[int(index)].mbps)
@@ -219,13 +219,13 @@ def _added(medium: MediumSocket, name: str, new: str) -> str:
 def _removed(medium: MediumSocket, name: str) -> str:
     if name not in [monitor["name"] for monitor in medium.monitors()]:
         raise ToolError(
-            f"command failed: {name} is no monitor: radios cannot be removed (-16)", 240
+            f"command failed: {name} is not a monitor: radios cannot be removed (-16)", 240
         )
     medium.ask("unmonitor", name=name, netns=medium.netns)
     return ""
 
 
-# What is shown.
+# Output.
 
 
 def _index(name: str) -> int:
@@ -356,7 +356,7 @@ def _station(radio: dict[str, Any], peer: dict[str, Any]) -> str:
 
 
 def _paths(medium: MediumSocket, radio: dict[str, Any]) -> str:
-    """Return the paths of a mesh, one a line; outside of one the kernel has none."""
+    """Return the paths of a mesh, one a line; outside a mesh the kernel has none."""
     if radio["mode"] != "mesh":
         return ""
     name, lines = radio["interface"], ""

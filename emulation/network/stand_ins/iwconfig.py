@@ -21,7 +21,7 @@ NAMES: Final = {
     **{"monitor": "Monitor", "mesh": "Auto", "ocb": "Auto"},
 }
 BEST: Final = 70
-"""Of the quality of a link, which is the level above -110 dBm, as cfg80211 has it."""
+"""Best link quality, which is the level above -110 dBm, as in cfg80211."""
 BREAK: Final = "\n" + " " * 10
 CELL, NOWHERE = "02:FF:00:00:00:01", "Not-Associated"
 DEVICES: Final = Path("/proc/net/dev")
@@ -79,8 +79,8 @@ def iwconfig(arguments: Sequence[str], medium: MediumSocket) -> str:
                 medium.ask("set", interface=name, passphrase=key.removeprefix("s:"))
             case _:
                 raise ToolError(
-                    f"iwconfig: the medium does not answer {' '.join(settings)!r}; it knows essid, "
-                    "ap, channel, txpower, rate, mode and key"
+                    f"iwconfig: the medium does not support {' '.join(settings)!r}; it knows "
+                    "essid, ap, channel, txpower, rate, mode and key"
                 )
     return ""
 
@@ -99,9 +99,9 @@ def _join(medium: MediumSocket, name: str, ssid: str, bssid: str | None) -> None
 
 
 def _shown(radio: dict[str, Any]) -> str:
-    """Return what is known of an interface, in the lines of the real program.
+    """Return the lines about an interface, in the format of the real program.
 
-    cfg80211 tells name, frequency and address of a network to stations and members of cells only.
+    cfg80211 shows name, frequency and address of a network only to stations and members of cells.
     """
     mode = NAMES[radio["mode"]]
     power = f"Tx-Power={radio['tx_power_dbm']:.0f} dBm   "
@@ -124,7 +124,7 @@ def _shown(radio: dict[str, Any]) -> str:
         lines = [f"{first}Mode:{mode}  {power}"]
     lines.append("Retry short limit:7   RTS thr:off   Fragment thr:off")
     if mode in ("Managed", "Ad-Hoc"):
-        lines.append("Encryption key:off")  # so with WPA too, whose keys are not of these tools
+        lines.append("Encryption key:off")  # with WPA too, whose keys these tools do not show
     lines.append("Power Management:off")
     if radio["mode"] == "monitor" or radio["signal_dbm"] is None:
         return BREAK.join([*lines, ""]) + "\n"

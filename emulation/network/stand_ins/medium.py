@@ -1,4 +1,4 @@
-"""What the stand-ins share: the radios of the namespace that they run in."""
+"""The common part of the stand-ins: the radios of the namespace that they run in."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MediumSocket:
             raise ToolError(f"command failed: {error}") from None
 
     def tell(self, op: str, done: str = "OK", **arguments: Any) -> str:
-        """Return what hostapd_cli and wpa_cli say: `done`, or FAIL, and why to standard error."""
+        """Return the output of hostapd_cli or wpa_cli: `done`, or FAIL, and why on stderr."""
         try:
             self.ask(op, **arguments)
         except ToolError as error:
@@ -70,7 +70,7 @@ class MediumSocket:
 def interface_and_words(tool: str, arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     """Return the interface that `-i` names, None if it does not, and the words after the options.
 
-    As hostapd_cli and wpa_cli have them; `-p`, where their sockets are, makes no difference.
+    The options are those of hostapd_cli and wpa_cli; `-p`, the socket folder, is ignored.
     Raises `ToolError`.
     """
     words, name = list(arguments), None

@@ -80,7 +80,7 @@ def _answer(medium: MediumSocket, radio: dict[str, Any], words: list[str]) -> st
         case ["disconnect"]:
             return medium.tell("disconnect", interface=name)
     raise ToolError(
-        f"wpa_cli {' '.join(words)}: the medium does not answer this command; it knows {COMMANDS}",
+        f"wpa_cli {' '.join(words)}: the medium does not support this command; it knows {COMMANDS}",
         255,
     )
 

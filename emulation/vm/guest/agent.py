@@ -1,8 +1,8 @@
-"""The agent in the guest: runs commands for the host and reports how they end.
+"""The agent in the guest: runs the host's commands and reports how they end.
 
 It serves one virtio-serial port (`channel`), one command at a time.  A command either gets pipes,
 whose contents travel through the channel, or the virtio console `/dev/hvc0` as its terminal, which
-the host connects to the user's.  It runs as a child of the first process, on Debian's Python alone.
+the host connects to the user's.  It runs as a child of the first process, on Debian's bare Python.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Agent:
 
     def _hear(self) -> None:
         data = os.read(self._port, CHUNK)
-        if not data:  # the host has gone; QEMU goes with it
+        if not data:  # the host is gone; QEMU goes with it
             self._serving = False
         for kind, payload in self._receiver.feed(data):
             if kind == channel.INPUT:
@@ -144,7 +144,7 @@ class Agent:
         child = self._child
         assert child is not None
         code = child.wait()
-        # What it has written is in the pipes; its own children may hold them open forever.
+        # Its output is in the pipes; its own children may hold them open forever.
         for pipe in list(self._pipes):
             while select.select([pipe], [], [], 0)[0] and self._forward(pipe):
                 pass
@@ -218,19 +218,19 @@ def take_terminal() -> None:
 
 
 def make_sane(device: int) -> None:
-    """Put a terminal into the state that an interactive program expects."""
+    """Put a terminal into the state that interactive programs expect."""
     subprocess.run(["stty", "sane", "-F", "/dev/stdin"], stdin=device, check=False)
 
 
 def resize(rows: int, columns: int) -> None:
-    """Tell the terminal how large the user's is."""
+    """Set the terminal's size to that of the user's."""
     device = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY)
     fcntl.ioctl(device, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     os.close(device)
 
 
 def drain_terminal() -> None:
-    """Wait until the host has everything that was written to the terminal."""
+    """Wait until all output to the terminal has reached the host."""
     device = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY)
     termios.tcdrain(device)
     os.close(device)

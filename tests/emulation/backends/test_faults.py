@@ -59,7 +59,9 @@ def test_node_apps_come_back_and_radios_fall_silent(tmp_path: Path) -> None:
 
 def test_wmediumd_makes_no_faults_of_radios(tmp_path: Path) -> None:
     scenario = quiet(faults="radio sta3 at 1")
-    with pytest.raises(BackendError, match=r"no faults of radios \(radio sta3 at 1\): leave them"):
+    with pytest.raises(
+        BackendError, match=r"cannot make radio faults \(radio sta3 at 1\): leave them"
+    ):
         MininetWifiBackend().execute(scenario, RunFolder(tmp_path), Recorded())
 
 

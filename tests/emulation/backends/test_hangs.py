@@ -69,7 +69,7 @@ def test_a_helper_that_hangs_fails_the_run(
             stopped[0].suspend()
 
     with pytest.raises(
-        BackendError, match=f"the {name} hangs since .* s of the scenario"
+        BackendError, match=f"the {name} has hung since .* s of the scenario"
     ) as caught:
         TapBackend().execute(scenario, folder, Recorded(stop))
     assert f"the run failed: {caught.value}" in facts(folder.path)["problems"]
@@ -288,9 +288,9 @@ def test_switch_database_and_controller_that_hang_are_told(
             assert each.status() == psutil.STATUS_SLEEPING
             each.kill()
 
-    with pytest.raises(BackendError, match=r"hangs since .* s of the scenario: no sign of life"):
+    with pytest.raises(BackendError, match=r"has hung since .* s of the scenario: no sign of life"):
         TapBackend().execute(scenario, folder, observer, interact=prompt)
-    told = [line.partition(" hangs since ") for line in observer.problems[:3]]
+    told = [line.partition(" has hung since ") for line in observer.problems[:3]]
     assert {name for name, _, _ in told} == {"the controller", "the switch database", "the switch"}
     assert all(float(when.split()[0]) > 0.5 for _, _, when in told)  # they did answer
     assert facts(folder.path)["ended"] == "failed"

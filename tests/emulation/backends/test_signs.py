@@ -69,7 +69,7 @@ def test_a_helper_that_hangs_while_it_runs_is_told_by_its_silence(
             dog.check()
             return False
 
-        with pytest.raises(BackendError, match=r"the switch of ap1 hangs since [0-4]\.\d s"):
+        with pytest.raises(BackendError, match=r"the switch of ap1 has hung since [0-4]\.\d s"):
             await_condition(look, 20.0)
         seconds.append(time.monotonic())
         assert seconds[1] - seconds[0] > 0.5

@@ -240,7 +240,7 @@ def test_a_node_app_that_dies_is_reported_and_the_run_goes_on(tmp_path: Path) ->
     ("how", "reason"),
     [
         (signal.SIGKILL, "the medium was killed by signal 9"),
-        (signal.SIGTERM, "the medium ended with exit code 0: somebody has ended it"),
+        (signal.SIGTERM, "the medium ended with exit code 0: it was ended from outside"),
     ],
 )
 def test_the_medium_dying_ends_the_run_with_a_reason(

@@ -64,7 +64,7 @@ def test_a_helper_without_a_processor_does_not_hang_yet(
                 return False
 
             began = time.monotonic()
-            with pytest.raises(BackendError, match=f"the {name} hangs since .* of the scenario"):
+            with pytest.raises(BackendError, match=f"the {name} has hung since .* of the scenario"):
                 await_condition(look, 20.0)
             return time.monotonic() - began
 

@@ -208,7 +208,7 @@ def test_requests_that_make_no_sense_are_refused(stations: list[Station], tmp_pa
             ({"op": "position", "name": ["sta1"]}, "no such station"),
             (fault("link", "sta1", "sta9"), "no such station: sta9"),
             (fault("link", "sta1", "sta1"), "two different stations"),
-            (fault("crash", "sta1"), "a fault of kind crash is not of radios"),
+            (fault("crash", "sta1"), "a fault of kind crash does not concern radios"),
             ({"op": "start"}, "epoch must be a number"),
         ):
             with pytest.raises(ControlError, match=reason):
@@ -302,7 +302,7 @@ def test_starts_that_cannot_work_end_in_one_line(stations: list[Station], tmp_pa
     for station, reason in (
         (one._replace(pid=gone.pid), f"sta1-wlan0 of process {gone.pid}: there is no such process"),
         (one._replace(interface="sta1-wlan0-too-long"), "must have 1 to 15 bytes"),
-        (one._replace(interface="lo"), "an interface of this name exists there already"),
+        (one._replace(interface="lo"), "an interface of this name already exists there"),
         (one._replace(mac="01:00:00:00:00:01"), "cannot assign requested address"),
     ):
         config = write_config(tmp_path, [station], [HERE], RADIO)

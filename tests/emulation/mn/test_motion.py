@@ -120,7 +120,7 @@ def test_a_script_has_every_model_there_is(monkeypatch: pytest.MonkeyPatch) -> N
         ({"model": "GaussMarkov", "alpha": 3}, r"model='GaussMarkov'\): .* 3 is above 1"),
         (
             {"model": "TruncatedLevyWalk", "max_x": 1.9, "max_y": 30},
-            r"the area, 1\.9 m by 30 m, is too small .*: give it 2 m",
+            r"the area, 1\.9 m by 30 m, is too small .*: give it at least 2 m",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_models_have_the_options_of_scripts() -> None:
     [
         ({"n_groups": 0}, "n_groups: 0 is below 1"),
         ({"velocity": 3}, r"give \(least, most\) in m/s"),
-        ({"epoch": [10], "aggregation_epoch": [0.5, 0.1]}, "as many of aggregation_epoch"),
+        ({"epoch": [10], "aggregation_epoch": [0.5, 0.1]}, "equally many aggregation_epoch"),
     ],
 )
 def test_what_is_wrong_with_groups_is_said(options: dict[str, Any], said: str) -> None:

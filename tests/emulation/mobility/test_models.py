@@ -119,7 +119,7 @@ def test_a_parameter_of_the_chosen_model_is_set_and_one_of_another_is_refused() 
     assert max(straight) - min(straight) < 1e-9
     assert calm.nodes[0].waypoints != free.nodes[0].waypoints
     with pytest.raises(
-        ScenarioError, match=r"memory is no parameter of random-waypoint, .*: leave"
+        ScenarioError, match=r"memory is not a parameter of the mobility random-waypoint: leave"
     ):
         of_field(memory="0.5")
     with pytest.raises(ScenarioError, match=r"mobility: 'gauss' is none of .*gauss-markov"):
@@ -191,7 +191,9 @@ def test_flights_are_short_mostly_and_long_at_times() -> None:
     small = LevyWalk((0.0, 0.0, 2.0, 30.0), 1.0, 1.0)
     track = small.trajectory(small.position(rng), 3600.0, rng)
     assert max(point.x for point in track) <= 2
-    with pytest.raises(ValueError, match=r"the area, 1\.9 m by 30 m, is too small .*: give it 2 m"):
+    with pytest.raises(
+        ValueError, match=r"the area, 1\.9 m by 30 m, is too small .*: give it at least 2 m"
+    ):
         LevyWalk((0.0, 0.0, 1.9, 30.0), 1.0, 1.0)
 
 

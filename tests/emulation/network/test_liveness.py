@@ -96,7 +96,7 @@ def test_processes_that_all_wait_are_named_and_killed(start: Start) -> None:
     with Watch(partial(family, process.pid), limit=0.4, idle_limit=0.5) as watch:
         assert process.wait(30.0) == -signal.SIGKILL
     assert watch.cause is not None
-    assert watch.cause.startswith("nothing was done for 0.5 s by ")
+    assert watch.cause.endswith(" did nothing for 0.5 s")
     assert f"(process {process.pid})" in watch.cause
 
 

@@ -145,7 +145,7 @@ def test_the_tools_change_what_the_medium_does(lab: _Lab) -> None:
     assert "802.11g has none of these; it has 6, 9," in lab.fails(
         f"iw dev {name} set bitrates ht-mcs-2.4 1"
     )
-    assert "ht-mcs-2.4 9: radios have one spatial stream: give indices from 0 to 7" in lab.fails(
+    assert "ht-mcs-2.4 9: radios have one spatial stream; give indices from 0 to 7" in lab.fails(
         f"iw dev {name} set bitrates ht-mcs-2.4 9"
     )
     assert f"iw dev {name} set bitrates 6: the medium does not" in lab.fails(
@@ -197,12 +197,12 @@ def test_an_access_point_gives_its_passphrase_by_pin_and_by_button(lab: _Lab) ->
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (lambda name: f"iw dev {name} survey dump", "the medium does not answer this command"),
+        (lambda name: f"iw dev {name} survey dump", "the medium does not support this command"),
         (lambda _: "iw dev wlan7 link", "No such device (-19)"),
         (lambda name: f"iw dev {name} set channel 77777", "there is no channel 77777"),
         (lambda name: f"iw dev {name} set freq fast", "a frequency must be a number, not 'fast'"),
-        (lambda name: f"iw dev {name} del", "is no monitor"),
-        (lambda name: f"iwconfig {name} sens 3", "the medium does not answer 'sens 3'"),
+        (lambda name: f"iw dev {name} del", "is not a monitor"),
+        (lambda name: f"iwconfig {name} sens 3", "the medium does not support 'sens 3'"),
         (lambda name: f"wpa_cli -i {name} p2p_find", "it knows status, scan"),
         (lambda _: "iwconfig wlan7", "wlan7     No such device\n\n"),
         (lambda _: "iwconfig lo", "lo        no wireless extensions.\n\n"),

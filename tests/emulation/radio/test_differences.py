@@ -110,7 +110,7 @@ def test_losses_of_an_overridden_link_are_those_of_each_try(loss: float) -> None
 
 def test_radios_of_a_unit_disk_do_not_differ() -> None:
     table = Links(RadioSpec(propagation=UnitDisk()), 2, seed=1)
-    with pytest.raises(ValueError, match="no unit disk"):
+    with pytest.raises(ValueError, match="not a unit disk"):
         table.set_power(0, 20, 0)
     assert np.isfinite(table.levels([0], [1])).all()
 

@@ -255,8 +255,8 @@ def _point(number: int = 1, broker: int = 1, name: str = "ap1") -> AccessPointSp
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"mesh_radio": None}, "access points and a mesh_radio, or neither"),
-        ({"access_points": ()}, "access points and a mesh_radio, or neither"),
+        ({"mesh_radio": None}, "access points and a mesh_radio go together"),
+        ({"access_points": ()}, "access points and a mesh_radio go together"),
         ({"access_points": (), "mesh_radio": None}, "needs a broker of its own"),
         ({"access_points": (_point(broker=2),)}, "needs a broker of its own"),
         ({"access_points": (_point(broker=9),)}, "needs a broker of its own"),

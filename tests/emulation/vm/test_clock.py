@@ -107,7 +107,7 @@ def test_a_machine_that_hangs_is_booted_again(
     monkeypatch.setattr(machines, "HANGS", 2)
     monkeypatch.setattr(machines, "BOOT_LIMIT", 1.0)
     with (
-        pytest.raises(VmError, match="hangs while it boots"),
+        pytest.raises(VmError, match="hangs while booting"),
         Machine(image, Hardware("tcg", processors=1), [], tmp_path / "second.log"),
     ):
         pass

@@ -21,7 +21,7 @@ def test_the_guest_gets_the_versions_of_the_project() -> None:
 
 
 def test_a_package_without_a_pin_is_named() -> None:
-    with pytest.raises(VmError, match="pins no scapy"):
+    with pytest.raises(VmError, match="does not pin scapy"):
         pinned("numpy==2.4.6\n", ("numpy", "scapy"))
 
 

@@ -36,9 +36,9 @@ def test_the_kernel_is_taken_out_of_its_loader() -> None:
     [
         (bytes(4096), "no Linux kernel"),
         (bz_image(b"\x1f\x8bgzip"), "compressed in an unknown way"),
-        (bz_image(lzma.compress(ELF)[:-40]), "is cut off"),
+        (bz_image(lzma.compress(ELF)[:-40]), "is truncated"),
         (bz_image(b"\xfd7zXZ\0garbage"), "does not unpack"),
-        (bz_image(lzma.compress(b"MZ" * 600)), "no ELF"),
+        (bz_image(lzma.compress(b"MZ" * 600)), "to an ELF file"),
     ],
 )
 def test_what_is_no_kernel_is_refused(image: bytes, message: str) -> None:

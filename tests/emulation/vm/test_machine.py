@@ -92,7 +92,7 @@ def test_the_project_is_there_and_only_the_exchange_folder_is_the_hosts(machine:
 
 def test_a_hung_command_ends_with_its_time_limit(image: Image, tmp_path: Path) -> None:
     with (
-        pytest.raises(VmError, match=r"over its time limit of 1 s .*serial.log"),
+        pytest.raises(VmError, match=r"it exceeded its time limit of 1 s .*serial.log"),
         Machine(image, SMALL, [], tmp_path / "serial.log") as machine,
     ):
         machine.run(["sleep", "300"], folder=Path("/"), time_limit=1.0)

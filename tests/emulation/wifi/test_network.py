@@ -345,19 +345,19 @@ def test_a_station_that_may_not_look_makes_no_background_scans(why: str) -> None
 def test_what_is_no_pin_neither_pushes_a_button_nor_is_taken(key: str, pin: Any) -> None:
     lab = Lab({"ap": MASTER | {"wps": True}, "a": {}}, [(0, 0), (15, 0)])
     enrolment, point, station = lab.network.enrolment, lab.radio("ap"), lab.radio("a")
-    with pytest.raises(MembershipError, match="is no PIN: it has 4 or 8 digits"):
+    with pytest.raises(MembershipError, match="is not a PIN: give 4 or 8 digits"):
         enrolment.change(lab.now, point, {key: pin}, math.inf)
-    with pytest.raises(MembershipError, match="the button of no access point is pushed"):
+    with pytest.raises(MembershipError, match="no access point's button is pushed"):
         enrolment.enrol(lab.now, station)
-    with pytest.raises(MembershipError, match="is no PIN: it has 4 or 8 digits"):
+    with pytest.raises(MembershipError, match="is not a PIN: give 4 or 8 digits"):
         enrolment.enrol(lab.now, station, pin=pin)
-    with pytest.raises(MembershipError, match="None is no PIN"):
+    with pytest.raises(MembershipError, match="None is not a PIN"):
         enrolment.change(lab.now, point, {"enter": None}, math.inf)
     enrolment.change(lab.now, point, {key: "1234"}, math.inf)
     enrolment.enrol(lab.now, station, pin="1234")
     enrolment.change(lab.now, point, {"own": None}, math.inf)
     if key == "own":
-        with pytest.raises(MembershipError, match="no access point takes the PIN 1234"):
+        with pytest.raises(MembershipError, match="no access point accepts the PIN 1234"):
             enrolment.enrol(lab.now, station, pin="1234")
 
 

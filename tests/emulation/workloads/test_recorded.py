@@ -228,8 +228,8 @@ EVENT: dict[str, Any] = {"time": 1, "node": 2, "action": "publish", "event": {"a
         ("[" * 100_000, "(not JSON|nested too deeply)"),
         ("[]", "not a JSON object"),
         ('"text"', "not a JSON object"),
-        ('{"time": NaN, "node": 2, "action": "subscribe"}', "NaN is not a number"),
-        ('{"time": 1, "time": 2, "node": 2, "action": "subscribe"}', "'time' is given twice"),
+        ('{"time": NaN, "node": 2, "action": "subscribe"}', "NaN is not a JSON number"),
+        ('{"time": 1, "time": 2, "node": 2, "action": "subscribe"}', "'time' appears twice"),
         ({"node": 2, "action": "subscribe"}, "has no time"),
         ({"time": 1, "action": "subscribe"}, "has no node"),
         ({"time": 1, "node": 2}, "has no action"),
@@ -246,14 +246,14 @@ EVENT: dict[str, Any] = {"time": 1, "node": 2, "action": "publish", "event": {"a
         (GOOD | {"node": None}, "no clients at node None"),
         (GOOD | {"fliter": "a"}, "subscribe takes no 'fliter'; it takes action, client_attr"),
         (GOOD | {"event": {"a": 1}}, "subscribe takes no 'event'"),
-        ({"time": 1, "node": 2, "action": "advertise"}, "advertise needs a topic alone"),
+        ({"time": 1, "node": 2, "action": "advertise"}, "advertise needs only a topic"),
         (
             {"time": 1, "node": 2, "action": "advertise", "event": "traffic speed=1"},
-            'advertise needs a topic alone: "event": {"topic": "traffic"}',
+            'advertise needs only a topic: "event": {"topic": "traffic"}',
         ),
         (
             {"time": 1, "node": 2, "action": "advertise", "event": {"topic": 5}},
-            "advertise needs a topic alone",
+            "advertise needs only a topic",
         ),
         (
             {"time": 1, "node": 2, "action": "advertise", "event": {"topic": "x" * 60_000}},
@@ -328,7 +328,7 @@ def test_lines_after_the_end_are_counted(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as error:
         of(tmp_path, EVENT, EVENT | {"time": 100.5}, EVENT | {"time": 217.2}, GOOD | {"time": 100})
     assert str(error.value).endswith(
-        "w.jsonl:2: this line and 1 more would come after the end of the run at 100 s: "
+        "w.jsonl:2: this line and 1 more would be after the end of the run at 100 s: "
         "use --duration 218 or more, or shorten the file"
     )
 
