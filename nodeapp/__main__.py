@@ -17,7 +17,7 @@ from nodeapp.parameters import ParameterError
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.registry import PROTOCOLS, typed
 
-_PROTOCOLS: Final = "\n".join(f"  {name:14}{each.summary}" for name, each in PROTOCOLS.items())
+_PROTOCOLS: Final = "\n".join(f"  {name:14}{entry.summary}" for name, entry in PROTOCOLS.items())
 
 
 def _numbers(count: int, what: str) -> type:

@@ -312,8 +312,8 @@ def _status(client: Client, asked: argparse.Namespace) -> None:
     for name, value in status.items():
         if isinstance(value, Mapping):
             print(f"{name}:" if value else f"{name}: none")
-            for key, each in sorted(value.items(), key=_natural):
-                print(f"  {key:30} {_compact(each)}")
+            for key, item in sorted(value.items(), key=_natural):
+                print(f"  {key:30} {_compact(item)}")
         else:
             print(f"{name}: {_compact(value)}")
 
@@ -356,15 +356,15 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-        each = commands.add_parser(
+        subparser = commands.add_parser(
             name,
             help=summary,
             description=summary,
             epilog=_WORDS if name not in ("adv", "status") else None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        each.set_defaults(run=run)
-        return each
+        subparser.set_defaults(run=run)
+        return subparser
 
     pub = command("pub", _publish, "publish an event")
     pub.add_argument("words", nargs="+", metavar="WORD", help="topic or name=value")

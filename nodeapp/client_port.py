@@ -227,7 +227,7 @@ class ClientTable:
         if (
             not isinstance(values, list)
             or len(values) != len(Route._fields)
-            or not all(type(each) in (int, float) and abs(each) < 1e9 for each in values)
+            or not all(type(value) in (int, float) and abs(value) < 1e9 for value in values)
         ):
             raise WireError("a route must be [x, y, speed, pause, remaining pause], numbers")
         self._service.navigate(Route(*map(float, values)))

@@ -56,8 +56,8 @@ EXTRAPOLATION: Final = 2.0
 """Seconds for which a fix is carried on along its velocity when the next does not come."""
 
 _DS_FIELD: Final = {
-    each: [(socket.IPPROTO_IP, socket.IP_TOS, struct.pack("=i", each << 2))]
-    for each in TrafficClass
+    traffic: [(socket.IPPROTO_IP, socket.IP_TOS, struct.pack("=i", traffic << 2))]
+    for traffic in TrafficClass
 }
 """Control messages of sendmsg: the DS field of one datagram, ip(7)."""
 _SIMULATED: Final = {

@@ -111,7 +111,7 @@ def parameters_of(declaration: Callable[..., object]) -> list[Parameter]:
 def _parameters_of(declaration: Callable[..., object]) -> tuple[Parameter, ...]:
     of_class = isinstance(declaration, type)
     hints = typing.get_type_hints(declaration, include_extras=True)
-    found = []
+    declared = []
     for name, argument in inspect.signature(declaration).parameters.items():
         metadata = getattr(hints.get(name), "__metadata__", ())
         about = next((item for item in metadata if isinstance(item, Param)), None)
@@ -121,12 +121,12 @@ def _parameters_of(declaration: Callable[..., object]) -> tuple[Parameter, ...]:
         if kind not in (int, float, str, bool) or argument.default is inspect.Parameter.empty:
             owner = declaration.__name__ if of_class else declaration.__qualname__
             raise TypeError(f"{owner}: {name} must be an int, float, str or bool with a default")
-        found.append(
+        declared.append(
             Parameter(
                 name, kind, argument.default, about.low, about.high, about.choices, about.help
             )
         )
-    return tuple(found)
+    return tuple(declared)
 
 
 def convert(parameters: Iterable[Parameter], values: Mapping[str, object]) -> dict[str, Scalar]:

@@ -315,7 +315,7 @@ class Service(abc.ABC):
         if self.local and self._delivered.add(
             event.publisher, event.sequence, event.encode(), self.host.now()
         ):
-            if any(each.accepts(event) for each in self.local):
+            if any(subscription.accepts(event) for subscription in self.local):
                 self.counters["delivered"] += 1
             self.host.notify(event, hops)
 

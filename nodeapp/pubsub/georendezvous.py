@@ -189,16 +189,16 @@ class GeoRendezvous(Service):
 
     def targets(self, topic: str) -> tuple[Cell, ...]:
         """Return the cells that a topic hashes to, by replica."""
-        found = self._targets.get(topic)
-        if found is None:
+        targets = self._targets.get(topic)
+        if targets is None:
             area, grid = self.environment.area, self.router.grid
-            found = tuple(
+            targets = tuple(
                 grid.cell(replica_location(topic, replica, area))
                 for replica in range(self.parameters.replicas)
             )
             if len(self._targets) < MAX_KNOWN:
-                self._targets[topic] = found
-        return found
+                self._targets[topic] = targets
+        return targets
 
     def candidates(self, topic: str) -> tuple[int, ...]:
         """Return the replicas that this node tries as a subscriber, the nearest first."""
@@ -250,7 +250,7 @@ class GeoRendezvous(Service):
         """Remove a local subscription; rendezvous cells forget it in time."""
         super().unsubscribe(subscription)
         topic = subscription.filter.topic
-        if topic is not None and all(each.filter.topic != topic for each in self.local):
+        if topic is not None and all(other.filter.topic != topic for other in self.local):
             self._choices.forget(topic)
             self._tried.pop(topic, None)
             self._explored.pop(topic, None)
@@ -335,7 +335,7 @@ class GeoRendezvous(Service):
         if now - published.since < self.parameters.answer_wait:
             replicas = list(range(self.parameters.replicas))
         else:
-            replicas = [each for each, until in published.demanded.items() if until > now]
+            replicas = [replica for replica, until in published.demanded.items() if until > now]
         frame = self.event_frame(event)._replace(destination=ANY_NODE)
         targets = self.targets(topic)
         for replica in replicas:
@@ -355,7 +355,7 @@ class GeoRendezvous(Service):
 
     def _received(self, frame: Frame, sender: int) -> None:
         if frame.flags & FLAG_REPLICA:
-            self.member.told(frame)
+            self.member.replica_received(frame)
         else:
             self.router.receive(frame, sender)
 

@@ -51,7 +51,7 @@ class Head(NamedTuple):
 
 def encode_interests(stamp: int, subscriptions: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the bodies of the frames that tell a node's encoded subscriptions: one at least."""
-    chunks = split_list(subscriptions, lambda each: len(each) + 5)
+    chunks = split_list(subscriptions, lambda subscription: len(subscription) + 5)
     array, bits64, first16, second16 = _HEADS
     parts = min(len(chunks), MAX_PARTS)
     for part, chunk in enumerate(chunks[:MAX_PARTS]):
@@ -86,7 +86,7 @@ class Way(NamedTuple):
     heard: float
 
 
-class Told:
+class InterestBatch:
     """What one frame's worth of a subscriber's subscriptions is, and which ways it came."""
 
     __slots__ = (
@@ -143,8 +143,8 @@ class InterestTable:
         self._settling = settling
         self._limit = limit
         self._counters = counters
-        self._told: dict[tuple[int, int], Told] = {}
-        self._patterns: dict[bytes, tuple[Subscription, dict[tuple[int, int], Told]]] = {}
+        self._batches: dict[tuple[int, int], InterestBatch] = {}
+        self._patterns: dict[bytes, tuple[Subscription, dict[tuple[int, int], InterestBatch]]] = {}
         self._entries = 0
         self._bytes = 0
 
@@ -154,10 +154,10 @@ class InterestTable:
 
     def entries(self) -> Iterator[tuple[bytes, int, int, int]]:
         """Yield (encoded subscription, subscriber, neighbour, distance in hops) of all."""
-        for told in self._told.values():
-            for pattern in told.patterns:
-                for neighbour, way in told.ways.items():
-                    yield pattern, told.origin, neighbour, way.distance
+        for batch in self._batches.values():
+            for pattern in batch.patterns:
+                for neighbour, way in batch.ways.items():
+                    yield pattern, batch.origin, neighbour, way.distance
 
     def store(self, origin: int, body: bytes, neighbour: int, distance: int, now: float) -> bool:
         """Take the subscriptions of `origin` that a neighbour told, `distance` hops from it.
@@ -167,63 +167,63 @@ class InterestTable:
         """
         head, items = decode_head(body)
         key = origin, head.part
-        told = self._told.get(key)
-        if told is not None and told.heard + self._timeout <= now:
+        batch = self._batches.get(key)
+        if batch is not None and batch.heard + self._timeout <= now:
             self._forget(key)
-            told = None
-        if told is None or head.stamp > told.stamp:
+            batch = None
+        if batch is None or head.stamp > batch.stamp:
             return self._store_later(
-                key, told, head, items, Way(head.stamp, distance, now), neighbour
+                key, batch, head, items, Way(head.stamp, distance, now), neighbour
             )
-        if head.stamp < told.stamp:
+        if head.stamp < batch.stamp:
             self._counters["older than known"] += 1
             return False
-        known = told.ways.get(neighbour)
-        if known is None and not self._room(max(1, len(told.patterns))):
+        known = batch.ways.get(neighbour)
+        if known is None and not self._room(max(1, len(batch.patterns))):
             return False
         if known is None or known.stamp != head.stamp or distance < known.distance:
-            told.ways[neighbour] = Way(head.stamp, distance, now)
-            told.heard = now
-        nearer = distance < told.least
+            batch.ways[neighbour] = Way(head.stamp, distance, now)
+            batch.heard = now
+        nearer = distance < batch.least
         if nearer:
-            told.least = distance
+            batch.least = distance
         return nearer
 
     def _store_later(
         self,
         key: tuple[int, int],
-        told: Told | None,
+        batch: InterestBatch | None,
         head: Head,
         items: bytes,
         way: Way,
         neighbour: int,
     ) -> bool:
         """Take a stamp that is later than what is known; return whether there is room."""
-        changed = told is None or items != told.items
+        changed = batch is None or items != batch.items
         subscriptions = decode_items(items) if changed else {}
-        if told is None:
+        if batch is None:
             before, after = 0, max(1, len(subscriptions))
         else:
-            size = len(subscriptions) if changed else len(told.patterns)
-            before = told.entries
-            after = max(1, size) * (len(told.ways) + (neighbour not in told.ways))
-        more = len(items) - (0 if told is None else len(told.items))
+            size = len(subscriptions) if changed else len(batch.patterns)
+            before = batch.entries
+            after = max(1, size) * (len(batch.ways) + (neighbour not in batch.ways))
+        more = len(items) - (0 if batch is None else len(batch.items))
         if self._bytes + more > MAX_BYTES:
             self._counters["table full"] += 1
             return False
         if not self._room(after - before):
             return False
-        if told is None:
-            told = self._told[key] = Told(key[0])
+        if batch is None:
+            batch = self._batches[key] = InterestBatch(key[0])
         if changed:
-            self._replace(key, told, items, subscriptions)
-        for part in range(head.parts, told.parts):
-            if (told.origin, part) in self._told:
-                self._forget((told.origin, part))
-        told.before, told.stamp = told.stamp, head.stamp
-        told.settled = way.heard + self._settling
-        told.parts, told.least = head.parts, way.distance
-        told.ways[neighbour], told.heard = way, way.heard
+            self._replace(key, batch, items, subscriptions)
+        for part in range(head.parts, batch.parts):
+            if (batch.origin, part) in self._batches:
+                self._forget((batch.origin, part))
+        batch.before, batch.stamp = batch.stamp, head.stamp
+        batch.settled = way.heard + self._settling
+        batch.parts, batch.least = head.parts, way.distance
+        batch.ways[neighbour], batch.heard = way, way.heard
         return True
 
     def _room(self, more: int) -> bool:
@@ -240,40 +240,40 @@ class InterestTable:
     def _replace(
         self,
         key: tuple[int, int],
-        told: Told,
+        batch: InterestBatch,
         items: bytes,
         subscriptions: dict[bytes, Subscription],
     ) -> None:
-        self._unlink(key, told)
-        self._bytes += len(items) - len(told.items)
-        told.items, told.patterns = items, tuple(subscriptions)
+        self._unlink(key, batch)
+        self._bytes += len(items) - len(batch.items)
+        batch.items, batch.patterns = items, tuple(subscriptions)
         for pattern, subscription in subscriptions.items():
-            self._patterns.setdefault(pattern, (subscription, {}))[1][key] = told
+            self._patterns.setdefault(pattern, (subscription, {}))[1][key] = batch
 
-    def _unlink(self, key: tuple[int, int], told: Told) -> None:
-        for pattern in told.patterns:
+    def _unlink(self, key: tuple[int, int], batch: InterestBatch) -> None:
+        for pattern in batch.patterns:
             users = self._patterns[pattern][1]
             del users[key]
             if not users:
                 del self._patterns[pattern]
 
     def _forget(self, key: tuple[int, int]) -> None:
-        told = self._told.pop(key)
-        self._entries -= told.entries
-        self._bytes -= len(told.items)
-        self._unlink(key, told)
+        batch = self._batches.pop(key)
+        self._entries -= batch.entries
+        self._bytes -= len(batch.items)
+        self._unlink(key, batch)
 
     def expire(self, now: float) -> None:
         """Forget what was not refreshed in time."""
-        for key, told in list(self._told.items()):
-            gone = [node for node, way in told.ways.items() if not self._fresh(way, now)]
-            if len(gone) == len(told.ways):
+        for key, batch in list(self._batches.items()):
+            gone = [node for node, way in batch.ways.items() if not self._fresh(way, now)]
+            if len(gone) == len(batch.ways):
                 self._forget(key)
             elif gone:
-                before = told.entries
+                before = batch.entries
                 for node in gone:
-                    del told.ways[node]
-                self._entries += told.entries - before
+                    del batch.ways[node]
+                self._entries += batch.entries - before
 
     def neighbours(
         self, event: Event, links: Container[int], incoming: int, now: float
@@ -284,18 +284,18 @@ class InterestTable:
         neighbour is the best way to is its own affair.
         """
         matching = {
-            key: told
+            key: batch
             for subscription, users in self._patterns.values()
             if subscription.accepts(event)
-            for key, told in users.items()
-            if told.origin != event.publisher  # it has the event
+            for key, batch in users.items()
+            if batch.origin != event.publisher  # it has the event
         }
         chosen = set()
-        for told in matching.values():
+        for batch in matching.values():
             best = min(
                 (
-                    (told.rank(way, now), node)
-                    for node, way in told.ways.items()
+                    (batch.rank(way, now), node)
+                    for node, way in batch.ways.items()
                     if (node == incoming or node in links) and self._fresh(way, now)
                 ),
                 default=None,

@@ -159,7 +159,7 @@ def encode_subscribers(
     topic: str, subscribers: Iterable[Subscriber], now: float
 ) -> Iterator[bytes]:
     """Yield the bodies of the frames that list `subscribers`: one at least."""
-    chunks = split_list(subscribers, lambda each: len(each.subscription) + 41)
+    chunks = split_list(subscribers, lambda subscriber: len(subscriber.subscription) + 41)
     for part, chunk in enumerate(chunks[:MAX_PARTS]):
         entries = [
             [node, stamp, round((now - heard) * 1000), x, y, subscription]

@@ -40,7 +40,7 @@ class TableFullError(Exception):
 def encode_pattern(filter: Filter) -> bytes:
     """Return the pattern of a filter."""
     encoded = {wire.encode_body(predicate): predicate for predicate in filter.encode()}
-    return wire.encode_body([encoded[each] for each in sorted(encoded)])
+    return wire.encode_body([encoded[predicate] for predicate in sorted(encoded)])
 
 
 @functools.lru_cache(maxsize=4096)  # a pattern comes to many nodes of a simulator
@@ -165,15 +165,15 @@ class PatternTable:
 
     def held_by(self, holder: int) -> set[bytes]:
         """Return the patterns of a holder."""
-        return {each for each, entry in self._entries.items() if holder in entry.holders}
+        return {pattern for pattern, entry in self._entries.items() if holder in entry.holders}
 
     def covering(self, pattern: bytes) -> set[int]:
         """Return the holders of patterns that cover this one."""
-        found: set[int] = set()
+        holders: set[int] = set()
         for other, entry in self._entries.items():
-            if not entry.holders <= found and covers(other, pattern):
-                found |= entry.holders
-        return found
+            if not entry.holders <= holders and covers(other, pattern):
+                holders |= entry.holders
+        return holders
 
     def wanted_by(
         self, neighbour: int, broken: Set[int] = frozenset(), known: Set[bytes] = frozenset()
@@ -189,12 +189,12 @@ class PatternTable:
             if (len(entry.holders) > 1 or neighbour not in entry.holders)
             and (not broken or pattern in known or not entry.holders - {neighbour} <= broken)
         }
-        return {each for each, entry in others.items() if entry.above.isdisjoint(others)}
+        return {pattern for pattern, entry in others.items() if entry.above.isdisjoint(others)}
 
     def matching(self, attributes: Attributes) -> set[int]:
         """Return the holders of patterns that an event with these attributes matches."""
-        found: set[int] = set()
+        holders: set[int] = set()
         for entry in self._entries.values():
-            if not entry.holders <= found and entry.filter.matches(attributes):
-                found |= entry.holders
-        return found
+            if not entry.holders <= holders and entry.filter.matches(attributes):
+                holders |= entry.holders
+        return holders

@@ -35,10 +35,10 @@ class Protocol:
     def service(self) -> type[Service]:
         """The class of the service."""
         name = self.location.partition(":")[2]
-        found = getattr(importlib.import_module(self.module), name)
-        assert isinstance(found, type)
-        assert issubclass(found, Service)
-        return found
+        service = getattr(importlib.import_module(self.module), name)
+        assert isinstance(service, type)
+        assert issubclass(service, Service)
+        return service
 
     @property
     def parameters(self) -> type[Any]:

@@ -218,11 +218,11 @@ class Rendezvous(DecisionPoint):
         if self._list_frames >= MAX_LIST_RATE:
             return None
         subscribers = list(self.subscriptions.of_topic(topic, now))
-        if sum(len(each.subscription) for each in subscribers) > MAX_LIST_BYTES:
+        if sum(len(subscriber.subscription) for subscriber in subscribers) > MAX_LIST_BYTES:
             self.counters["lists cut"] += 1
             first = self._list_from % len(subscribers)
             subscribers = subscribers[first:] + subscribers[:first]
-            sizes = itertools.accumulate(len(each.subscription) for each in subscribers)
+            sizes = itertools.accumulate(len(subscriber.subscription) for subscriber in subscribers)
             room = max(1, sum(size <= MAX_LIST_BYTES for size in sizes))
             self._list_from = first + room
             subscribers = subscribers[:room]

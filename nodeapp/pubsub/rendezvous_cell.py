@@ -110,16 +110,16 @@ class RendezvousState:
             return True
         subscribed = self._subscribed.get(entry.key, {})
         pair = entry.node, entry.subscription
-        found = subscribed.get(pair)
-        if not self._is_news(None if found is None else found.entry, entry):
+        stored = subscribed.get(pair)
+        if not self._is_news(None if stored is None else stored.entry, entry):
             return False
-        if found is None:
+        if stored is None:
             subscribed[pair] = _Subscribed(entry, _decoded(entry.subscription, entry.key[0]))
             self._count(entry, 1)
             self._subscribed[entry.key] = subscribed
         else:
-            pruned = frozenset[int]() if explore else found.entry.pruned | entry.pruned
-            found.entry = entry._replace(pruned=pruned - {taken})
+            pruned = frozenset[int]() if explore else stored.entry.pruned | entry.pruned
+            stored.entry = entry._replace(pruned=pruned - {taken})
         return True
 
     def _is_news(self, known: Entry | None, entry: Entry) -> bool:
@@ -134,18 +134,18 @@ class RendezvousState:
     def prune(self, key: Key, node: int, publisher: int, stamp: int) -> bool:
         """Keep a publisher's events from a subscriber; return whether it had got them."""
         changed = False
-        for (subscriber, _), each in self._subscribed.get(key, {}).items():
-            entry = each.entry
+        for (subscriber, _), stored in self._subscribed.get(key, {}).items():
+            entry = stored.entry
             if subscriber != node or stamp <= entry.stamp or len(entry.pruned) >= MAX_PRUNED:
                 continue
             changed |= publisher not in entry.pruned
-            each.entry = entry._replace(stamp=stamp, pruned=entry.pruned | {publisher})
+            stored.entry = entry._replace(stamp=stamp, pruned=entry.pruned | {publisher})
         return changed
 
     def advertisers(self, key: Key, now: float) -> list[Entry]:
         """Return the publishers of a rendezvous point."""
         known = self._advertisers.get(key, {})
-        return [each for each in known.values() if each.heard + self._timeout > now]
+        return [entry for entry in known.values() if entry.heard + self._timeout > now]
 
     def publishers(self, key: Key) -> Collection[int]:
         """Return who is known to advertise, lately or not."""
@@ -154,30 +154,30 @@ class RendezvousState:
     def wants(self, key: Key, publisher: int, now: float) -> bool:
         """Return whether anybody takes a publisher's events from this rendezvous point."""
         return any(
-            each.entry.heard + self._timeout > now and publisher not in each.entry.pruned
-            for each in self._subscribed.get(key, {}).values()
+            stored.entry.heard + self._timeout > now and publisher not in stored.entry.pruned
+            for stored in self._subscribed.get(key, {}).values()
         )
 
     def takers(self, key: Key, event: Event, now: float) -> dict[int, Point]:
         """Return where those are who are to get an event, by node."""
-        found: dict[int, Entry] = {}
-        for each in self._subscribed.get(key, {}).values():
-            entry = each.entry
+        latest: dict[int, Entry] = {}
+        for stored in self._subscribed.get(key, {}).values():
+            entry = stored.entry
             if (
                 entry.heard + self._timeout > now
                 and event.publisher not in entry.pruned
-                and each.subscription.accepts(event)
+                and stored.subscription.accepts(event)
             ):
-                known = found.get(entry.node)
+                known = latest.get(entry.node)
                 if known is None or known.stamp < entry.stamp:
-                    found[entry.node] = entry
-        return {node: entry.location for node, entry in found.items()}
+                    latest[entry.node] = entry
+        return {node: entry.location for node, entry in latest.items()}
 
     def entries(self, key: Key) -> Iterator[Entry]:
         """Yield what is known of a rendezvous point."""
         yield from self._advertisers.get(key, {}).values()
-        for each in self._subscribed.get(key, {}).values():
-            yield each.entry
+        for stored in self._subscribed.get(key, {}).values():
+            yield stored.entry
 
     def expire(self, now: float) -> None:
         """Forget what was not refreshed in time."""
@@ -187,9 +187,9 @@ class RendezvousState:
         for key in self.points():
             advertisers = self._advertisers.get(key, {})
             subscribed = self._subscribed.get(key, {})
-            for node in [n for n, each in advertisers.items() if each.heard <= oldest]:
+            for node in [n for n, entry in advertisers.items() if entry.heard <= oldest]:
                 self._count(advertisers.pop(node), -1)
-            for pair in [pair for pair, each in subscribed.items() if each.entry.heard <= oldest]:
+            for pair in [pair for pair, old in subscribed.items() if old.entry.heard <= oldest]:
                 self._count(subscribed.pop(pair).entry, -1)
             if not advertisers:
                 self._advertisers.pop(key, None)
@@ -283,7 +283,7 @@ def _entry(row: Any, now: float) -> Entry:
         raise WireError("not an entry of a cell's state")
     if not isinstance(pruned, list) or len(pruned) > MAX_PRUNED:
         raise WireError("not an entry of a cell's state")
-    if not all(_whole(each, 1, BROADCAST - 1) for each in pruned):
+    if not all(_whole(publisher, 1, BROADCAST - 1) for publisher in pruned):
         raise WireError("not an entry of a cell's state")
     heard = now - age / 1000
     key = topic, replica

@@ -104,7 +104,7 @@ class Choices:
 
     def chosen(self, topic: str) -> tuple[int, ...] | None:
         """Return the replicas over which a topic's events come; None if that is not decided."""
-        chosen = [each.chosen for stream, each in self._choices.items() if stream[0] == topic]
+        chosen = [choice.chosen for stream, choice in self._choices.items() if stream[0] == topic]
         if not chosen or None in chosen:
             return None
         return tuple(replica for replica in dict.fromkeys(chosen) if replica is not None)
@@ -113,8 +113,8 @@ class Choices:
         """Return the publishers of a topic whose events come over a replica."""
         return [
             stream[1]
-            for stream, each in self._choices.items()
-            if stream[0] == topic and each.chosen == replica
+            for stream, choice in self._choices.items()
+            if stream[0] == topic and choice.chosen == replica
         ]
 
     def ways(self, stream: Stream) -> dict[int, int]:

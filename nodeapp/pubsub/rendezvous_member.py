@@ -148,7 +148,7 @@ class RendezvousMember:
     def _tell_publisher(self, kind: Kind, key: Key, publisher: int) -> None:
         """Send a publisher a DEMAND or a PRUNE, as the node that is responsible."""
         now, (topic, replica) = self._host.now(), key
-        known = [each for each in self.state.advertisers(key, now) if each.node == publisher]
+        known = [entry for entry in self.state.advertisers(key, now) if entry.node == publisher]
         if not known:
             return
         stamp = self._node.stamps.next(now)
@@ -184,7 +184,7 @@ class RendezvousMember:
             else:
                 self._node.router.send(copy, cell(location), route.key)
 
-    def told(self, frame: Frame) -> None:
+    def replica_received(self, frame: Frame) -> None:
         """Store what another node of this cell has got."""
         if frame.kind == Kind.CELL_STATE:
             route = decode_cell_route(frame.route)
@@ -193,19 +193,19 @@ class RendezvousMember:
             if route.target == self._node.router.cell() or route.sender == self._node.router.cell():
                 self._store_state(frame)
             return
-        told = self._node.router.of_this_cell(frame)
-        if told is None:
+        copied = self._node.router.of_this_cell(frame)
+        if copied is None:
             return
         if frame.kind == Kind.PRUNE:
             topic, publisher, stamp = decode_prune(frame.body)
-            key, now = (topic, told.key), self._host.now()
+            key, now = (topic, copied.key), self._host.now()
             changed = self.state.prune(key, frame.originator, publisher, stamp)
             raced = self._pruned.get((key, publisher), -RACE) + RACE > now
             if changed and raced and not self.state.wants(key, publisher, now):
                 # Who got this prune did not know of the one that came here at the time.
                 self._tell_publisher(Kind.PRUNE, key, publisher)
         elif frame.kind in (Kind.ADVERTISEMENT, Kind.SUBSCRIPTION):
-            entry = self._entry(frame, told.key)
+            entry = self._entry(frame, copied.key)
             known = frame.originator in self.state.publishers(entry.key)
             self._store(entry, frame)
             if frame.kind == Kind.ADVERTISEMENT and not known:

@@ -150,7 +150,7 @@ class SemiProbabilistic(Service):
     def _tell(self) -> None:
         stamp = self._stamps.next(self.host.now())
         ttl = self.parameters.horizon - 1
-        for body in encode_interests(stamp, (each.encode() for each in self.local)):
+        for body in encode_interests(stamp, (subscription.encode() for subscription in self.local)):
             frame = Frame(Kind.INTERESTS, self.host.node_id, ttl=ttl, body=body)
             self.host.send(BROADCAST, frame.encode())
 

@@ -85,13 +85,13 @@ class SubscriptionTable:
 
     def subscribers(self, event: Event, now: float) -> Iterator[tuple[int, Point]]:
         """Yield each subscriber that is to get the event, once, with its latest location."""
-        found: dict[int, _Entry] = {}
+        latest: dict[int, _Entry] = {}
         for (node, _), entry in self._by_topic.get(event.topic or "", {}).items():
             if entry.heard + self._timeout > now and entry.subscription.accepts(event):
-                known = found.get(node)
+                known = latest.get(node)
                 if known is None or known.stamp < entry.stamp:
-                    found[node] = entry
-        for node, entry in found.items():
+                    latest[node] = entry
+        for node, entry in latest.items():
             yield node, entry.location
 
     def expire(self, now: float) -> None:

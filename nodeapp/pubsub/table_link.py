@@ -95,7 +95,7 @@ class TableLink:
 
     def knows(self, pattern: bytes) -> bool:
         """Return whether the neighbour has acknowledged a pattern that covers this one."""
-        return pattern in self._known or any(covers(each, pattern) for each in self._known)
+        return pattern in self._known or any(covers(known, pattern) for known in self._known)
 
     def close(self) -> None:
         """End: the link is down."""

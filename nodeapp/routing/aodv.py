@@ -323,8 +323,8 @@ class Aodv:
         self._send_reply(originator, self._reply_frame(originator), reply, now)
         if request.flags & GRATUITOUS and back.known:
             lifetime = back.expires - now
-            told = aodv_wire.RouteReply(originator, back.sequence, back.hops, lifetime)
-            self._send_reply(target, self._reply_frame(target), told, now)
+            gratuitous = aodv_wire.RouteReply(originator, back.sequence, back.hops, lifetime)
+            self._send_reply(target, self._reply_frame(target), gratuitous, now)
 
     def _reply_frame(self, to: int) -> Frame:
         return Frame(Kind.ROUTE_REPLY, self._me, to, ttl=self._parameters.net_diameter - 1)
@@ -448,10 +448,10 @@ class Aodv:
             return
         broken = []
         for destination, sequence in unreachable:
-            told = sequence if sequence != aodv_wire.NO_SEQUENCE else None
-            found = self.table.break_route(destination, sender, told, now)
-            if found is not None:
-                broken.append((destination, *found))
+            number = sequence if sequence != aodv_wire.NO_SEQUENCE else None
+            invalidated = self.table.break_route(destination, sender, number, now)
+            if invalidated is not None:
+                broken.append((destination, *invalidated))
         self._errors.tell(broken, now)
 
     # Neighbours (6.9).

@@ -33,13 +33,13 @@ class ErrorSender:
     def tell(self, broken: Iterable[tuple[int, AodvRoute, set[int]]], now: float) -> None:
         """Tell the precursors of routes, given by destination, that they are broken."""
         unreachable = []
-        told: set[int] = set()
+        affected: set[int] = set()
         for destination, route, precursors in broken:
             if precursors:
                 unreachable.append((destination, route.sequence if route.known else 0))
-                told |= precursors
+                affected |= precursors
         if unreachable:
-            self.send(unreachable, told, now)
+            self.send(unreachable, affected, now)
 
     def send(
         self,

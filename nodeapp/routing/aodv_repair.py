@@ -111,16 +111,16 @@ class Repairs:
         The routes stay as they are.
         """
         onward = []
-        told: set[int] = set()
+        affected: set[int] = set()
         for destination, sequence in repaired:
             route = self._table.valid(destination, now)
             if route is not None and route.next_hop == sender:
                 self._counters["longer ways"] += 1
                 if route.precursors:
                     onward.append((destination, sequence))
-                    told |= route.precursors
+                    affected |= route.precursors
         if onward:
-            self._errors.send(onward, told, now, aodv_wire.NO_DELETE)
+            self._errors.send(onward, affected, now, aodv_wire.NO_DELETE)
 
     def failed(self, destination: int, now: float) -> None:
         """Tell the precursors of a route that could not be repaired."""

@@ -225,11 +225,11 @@ class RouteTable:
 
     def over(self, neighbours: Collection[int]) -> dict[int, list[int]]:
         """Return the destinations of the routes over each of some neighbours."""
-        found: dict[int, list[int]] = {neighbour: [] for neighbour in neighbours}
+        by_neighbour: dict[int, list[int]] = {neighbour: [] for neighbour in neighbours}
         for destination, route in self._routes.items():
-            if route.next_hop in found:
-                found[route.next_hop].append(destination)
-        return found
+            if route.next_hop in by_neighbour:
+                by_neighbour[route.next_hop].append(destination)
+        return by_neighbour
 
     def break_link(
         self,

@@ -321,7 +321,7 @@ class CellHashRouting:
         own = self.cell()
         around = self._nodes_around(own)
         cell = self._near.get(neighbour)
-        others = [] if cell is None else [each for each in around[cell] if each != neighbour]
+        others = [] if cell is None else [node for node in around[cell] if node != neighbour]
         self.neighbours.lost(neighbour)
         frame = decode(datagram)
         route = decode_cell_route(frame.route)

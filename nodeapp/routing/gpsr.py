@@ -192,8 +192,8 @@ class Gpsr:
         self.neighbours.lost(neighbour)
         waiting = self._host.withdraw(neighbour) if self._withdraw else []
         self._counters["frames withdrawn"] += len(waiting)
-        for each in (datagram, *waiting):
-            self._forward_again(each, neighbour)
+        for unsent in (datagram, *waiting):
+            self._forward_again(unsent, neighbour)
 
     def _forward_again(self, datagram: bytes, neighbour: int) -> None:
         frame = decode(datagram)
@@ -324,7 +324,7 @@ class Gpsr:
     def _neighbours_changed(self) -> None:
         """Keep who is where now, of which the planar graph is made when it is needed."""
         table = self.neighbours.table
-        self._planar_of = {node: (each.x, each.y) for node, each in table.items()}
+        self._planar_of = {node: (neighbour.x, neighbour.y) for node, neighbour in table.items()}
         self._planar_at = self.neighbours.position()
         self._renewed = False
 

@@ -231,7 +231,7 @@ class Neighbours:
         if len(self._table) < MAX_NEIGHBOURS or len(self.current()) < MAX_NEIGHBOURS:
             return True
         farthest, node = max(
-            (squared_distance((each.x, each.y), own), node) for node, each in self._table.items()
+            (squared_distance((other.x, other.y), own), node) for node, other in self._table.items()
         )
         if farthest <= distance:
             return False
@@ -264,7 +264,7 @@ class Neighbours:
             if gone:
                 self._changed()
             # Nobody can expire before the one that is now the longest unheard does.
-            earliest = min((each.heard for each in self._table.values()), default=now)
+            earliest = min((neighbour.heard for neighbour in self._table.values()), default=now)
             self._next_expiry = earliest + self._timeout
         return self._table
 
@@ -284,10 +284,10 @@ class Neighbours:
             return known
         self._positions_at = now
         self._all_still = not predicts or not (
-            vx or vy or any(each.vx or each.vy for each in table.values())
+            vx or vy or any(neighbour.vx or neighbour.vy for neighbour in table.values())
         )
         if self._all_still:
-            self._positions = {node: (each.x, each.y) for node, each in table.items()}
+            self._positions = {node: (other.x, other.y) for node, other in table.items()}
         else:
             self._positions = self._predicted(table, now)
         return self._positions
@@ -304,9 +304,9 @@ class Neighbours:
     def _predicted(self, table: dict[int, Neighbour], now: float) -> dict[int, Point]:
         ox, oy = self.position()
         positions = {}
-        for node, each in table.items():
-            age = now - each.heard
-            px, py = each.x + each.vx * age, each.y + each.vy * age
-            if (px - ox) * (px - ox) + (py - oy) * (py - oy) <= each.squared_reach:
+        for node, neighbour in table.items():
+            age = now - neighbour.heard
+            px, py = neighbour.x + neighbour.vx * age, neighbour.y + neighbour.vy * age
+            if (px - ox) * (px - ox) + (py - oy) * (py - oy) <= neighbour.squared_reach:
                 positions[node] = (px, py)
         return positions

@@ -234,8 +234,8 @@ class SpanningTree:
         if (beacon.root == sender) != (beacon.cost == 0) or beacon.parent == sender:
             raise WireError("a node with a place that it cannot have")
         if before is not None and before.expires > now:
-            said = before.beacon
-            if beacon.root == said.root and beacon.epoch < said.epoch:
+            earlier = before.beacon
+            if beacon.root == earlier.root and beacon.epoch < earlier.epoch:
                 self._counters["older epoch"] += 1
                 return
         if beacon.root == self._host.node_id:
@@ -345,7 +345,7 @@ class SpanningTree:
     def _below(self, neighbour: int, claim: NeighbourClaim) -> Place:
         beacon = claim.beacon
         cost = beacon.cost + 1
-        self._roots.said(beacon.root, beacon.epoch, cost)
+        self._roots.note_place(beacon.root, beacon.epoch, cost)
         return Place(beacon.root, beacon.epoch, cost, neighbour, False, claim.issued, claim.expires)
 
     def _followed(self, place: Place, now: float) -> Place:

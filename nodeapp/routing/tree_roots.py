@@ -71,7 +71,7 @@ class Roots:
             return False  # forgotten: heard again with the next beacon
         return beacon.epoch > root.epoch or (beacon.epoch == root.epoch and beacon.cost < root.cost)
 
-    def said(self, node: int, epoch: int, cost: int) -> None:
+    def note_place(self, node: int, epoch: int, cost: int) -> None:
         """Note the place that this node takes."""
         root = self._roots[node]
         if epoch > root.epoch or cost < root.cost:

@@ -203,7 +203,7 @@ class MeshBroker:
         held = Held(frame.publisher, frame.sequence, frame.body, frame.hops)
         for topic in {event.topic, None}:
             for served in list(self._by_topic.get(topic, {}).values()):
-                if any(each.accepts(event) for each in served.subscriptions):
+                if any(subscription.accepts(event) for subscription in served.subscriptions):
                     self._take(served, held, handed=False)
 
     def _take(self, served: Served, held: Held, *, handed: bool) -> None:
@@ -275,8 +275,8 @@ class MeshBroker:
 
     def _report_received(self, frame: Frame, sender: int) -> None:
         report = decode_report(frame.body)
-        subscriptions = [Subscription.decode(each) for each in report.subscriptions]
-        if any(len(each) > MAX_PATTERN for each in report.subscriptions):
+        subscriptions = [Subscription.decode(pattern) for pattern in report.subscriptions]
+        if any(len(pattern) > MAX_PATTERN for pattern in report.subscriptions):
             raise WireError("too long a filter")
         latest = self._latest.get(sender, 0)
         if report.number < latest:
@@ -336,17 +336,17 @@ class MeshBroker:
         for pattern in before:
             self.graph.release(pattern)
         key = served.client, served.session.number
-        for each in subscriptions:
-            self._by_topic.setdefault(each.filter.topic, {})[key] = served
+        for subscription in subscriptions:
+            self._by_topic.setdefault(subscription.filter.topic, {})[key] = served
         return True
 
     def _forget_topics(self, served: Served) -> None:
         key = served.client, served.session.number
-        for each in served.subscriptions:
-            of_topic = self._by_topic.get(each.filter.topic, {})
+        for subscription in served.subscriptions:
+            of_topic = self._by_topic.get(subscription.filter.topic, {})
             of_topic.pop(key, None)
             if not of_topic:
-                self._by_topic.pop(each.filter.topic, None)
+                self._by_topic.pop(subscription.filter.topic, None)
 
     def _acknowledge(self, client: int, number: int, session: int, refusal: str | None) -> None:
         body = encode_report_ack(number, session, refusal)
@@ -395,7 +395,7 @@ class MeshBroker:
 
     def _sweep(self) -> None:
         oldest = self._host.now() - self._parameters.lease
-        for served in [each for each in self.sessions.values() if each.heard < oldest]:
+        for served in [session for session in self.sessions.values() if session.heard < oldest]:
             self._counters["clients forgotten"] += 1
             self._drop(served)
         served_here = {served.client for served in self.sessions.values()}

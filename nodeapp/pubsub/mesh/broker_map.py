@@ -72,10 +72,10 @@ class BrokerMap:
 
         box, rings = self._box(point), 1
         while (2 * rings + 1) ** 2 <= len(self.positions):
-            found = min(self._near(box, rings), key=far, default=None)
+            nearest = min(self._near(box, rings), key=far, default=None)
             # What is not in these boxes is farther than they reach on each side.
-            if found is not None and far(found)[0] <= (rings * self._size) ** 2:
-                return found
+            if nearest is not None and far(nearest)[0] <= (rings * self._size) ** 2:
+                return nearest
             rings *= 2
         return min(self.positions, key=far)
 
@@ -144,7 +144,7 @@ class BrokerMap:
                             links[node].append(other)
                             links[other].append(node)
                             waiting.append(other)
-            self._graph = {node: tuple(sorted(found)) for node, found in links.items()}
+            self._graph = {node: tuple(sorted(linked)) for node, linked in links.items()}
         return self._graph
 
     def _roots(self) -> list[int]:

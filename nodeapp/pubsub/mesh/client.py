@@ -173,7 +173,7 @@ class MeshClient:
         now = self._host.now()
         self._number = self._stamps.next(now)
         self._status, self._reported = self._now_status(), now
-        subscriptions = tuple(each.encode() for each in self._local)
+        subscriptions = tuple(subscription.encode() for subscription in self._local)
         report = Report(self._number, self._status, subscriptions, tuple(self._sessions.items()))
         frame = Frame(Kind.REPORT, self._host.node_id, body=report.encode())
         self._host.send(BROADCAST, frame.encode())

@@ -51,13 +51,13 @@ class Graph(TableLinks):
     def link_down(self, neighbour: int) -> None:
         """End a link; its entries stay for a while, until the graph is mended."""
         super().link_down(neighbour)
-        self._take([each for each in self._waiting if each[2] == neighbour])
+        self._take([item for item in self._waiting if item[2] == neighbour])
 
     def _ack_received(self, frame: Frame, sender: int) -> None:
         super()._ack_received(frame, sender)
         link = self.links.get(sender)
         if link is not None and self._waiting:
-            ready = [each for each in self._waiting if each[2] == sender and link.knows(each[1])]
+            ready = [item for item in self._waiting if item[2] == sender and link.knows(item[1])]
             self._take(ready)
             for waiting, _, _ in ready:
                 self._send(waiting, sender)
@@ -88,9 +88,9 @@ class Graph(TableLinks):
                 self._room -= len(frame.body)
 
     def _take(self, waiting: list[tuple[Frame, bytes, int]]) -> None:
-        for each in waiting:
-            del self._waiting[each]
-            self._room += len(each[0].body)
+        for entry in waiting:
+            del self._waiting[entry]
+            self._room += len(entry[0].body)
 
     def _send(self, frame: Frame, neighbour: int) -> None:
         if frame.ttl == 0 or frame.hops == 255:

@@ -168,12 +168,12 @@ class Handovers:
 
     def fetched(self, client: int, delivery: EventDelivery, held: Held) -> bool:
         """Take an event of an old session; return whether a session here fetches from that."""
-        found = False
+        fetches = False
         for served in list(self._sessions.values()):
             source = served.sources.get(delivery.session) if served.client == client else None
             if source is None:
                 continue
-            found = True
+            fetches = True
             source.heard = self._host.now()
             if delivery.event_index in source.received:
                 continue
@@ -184,7 +184,7 @@ class Handovers:
                 self._finished(served, source)
             elif source.fetched >= WINDOW:
                 self._ask(served, source, self._retry)
-        return found
+        return fetches
 
     def handed_over(self, frame: Frame) -> None:
         """Take an old broker's answer.  Raises `WireError`."""

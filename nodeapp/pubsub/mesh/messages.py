@@ -211,8 +211,8 @@ def decode_report(body: bytes) -> Report:
     if not isinstance(sessions, list):
         raise WireError("a report without a list of sessions")
     known = []
-    for each in sessions:
-        broker, of, received = _list(each, 3, "a session")
+    for session in sessions:
+        broker, of, received = _list(session, 3, "a session")
         known.append((_session(broker, of), _received(received)))
     return Report(number, decode_status(status), tuple(subscriptions), tuple(known))
 
@@ -239,8 +239,8 @@ def decode_delivery(body: bytes) -> EventDelivery:
     _whole(tries, 255)
     if _number(age) < 0 or not isinstance(event, bytes):
         raise WireError("not a delivery")
-    found = None if status is None else decode_status(status)
-    return EventDelivery(_session(broker, number), index, tries, found, float(age), event)
+    client_status = None if status is None else decode_status(status)
+    return EventDelivery(_session(broker, number), index, tries, client_status, float(age), event)
 
 
 def encode_received(session: SessionKey, index: int) -> bytes:
@@ -272,7 +272,7 @@ def decode_handover(body: bytes) -> Handover:
     )
     if not isinstance(done, bool):
         raise WireError("a handover that is neither done nor not")
-    if not isinstance(patterns, list) or not all(isinstance(each, bytes) for each in patterns):
+    if not isinstance(patterns, list) or not all(isinstance(item, bytes) for item in patterns):
         raise WireError("a handover without its patterns")
     return Handover(
         _whole(client, wire.BROADCAST - 1),

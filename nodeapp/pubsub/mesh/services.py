@@ -80,7 +80,7 @@ class MeshService(Service):
                 raise RefusedError("the table of this broker is full: raise table_limit") from None
             super().subscribe(subscription)
             return
-        size = sum(len(each.encode()) for each in (*self.local, subscription))
+        size = sum(len(held.encode()) for held in (*self.local, subscription))
         if size > MAX_SUBSCRIPTIONS:
             raise RefusedError(
                 f"subscriptions of {size} bytes; {MAX_SUBSCRIPTIONS} fit a report: use fewer or "

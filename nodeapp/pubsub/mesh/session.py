@@ -80,7 +80,7 @@ class Served:
     def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
         """Replace the subscriptions."""
         self.subscriptions = tuple(subscriptions)
-        patterns = (encode_pattern(each.filter) for each in subscriptions)
+        patterns = (encode_pattern(subscription.filter) for subscription in subscriptions)
         self.patterns = tuple(dict.fromkeys(patterns))
 
     def delivery(
@@ -120,7 +120,7 @@ class Served:
     def merge_received(self, received: Received) -> None:
         """Note all that the client says it has."""
         self.received.merge(received)
-        for index in [each for each in self.events if each in self.received]:
+        for index in [index for index in self.events if index in self.received]:
             del self.events[index]
 
     @property

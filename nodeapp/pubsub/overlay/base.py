@@ -90,10 +90,10 @@ class OverlayService(Service):
 
     def cells(self) -> frozenset[int]:
         """Return the cells of all local subscriptions."""
-        found: set[int] = set()
-        for each in self.local:
-            found |= self.space.filter_cells(each.filter)
-        return frozenset(found)
+        cells: set[int] = set()
+        for subscription in self.local:
+            cells |= self.space.filter_cells(subscription.filter)
+        return frozenset(cells)
 
     def _changed(self) -> None:
         if self._settling is None:

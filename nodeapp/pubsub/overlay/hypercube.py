@@ -39,19 +39,19 @@ def dimensions(me: int, others: Mapping[int, int]) -> list[CubeDimension]:
 
     `others` are the unique ids of all other peers, by node.
     """
-    found = []
-    left = [(other ^ me, other, node) for node, other in others.items() if other != me]
-    left.sort()
-    while left:
-        level = left[-1][0].bit_length() - 1
-        first = len(left)
-        while first and left[first - 1][0] >> level:
+    links = []
+    remaining = [(other ^ me, other, node) for node, other in others.items() if other != me]
+    remaining.sort()
+    while remaining:
+        level = remaining[-1][0].bit_length() - 1
+        first = len(remaining)
+        while first and remaining[first - 1][0] >> level:
             first -= 1
-        there = left[first:]
+        there = remaining[first:]
         ones = 0
         for _, other, _ in there:
             ones |= other
         _, nearest = min((far.bit_count(), node) for far, _, node in there)
-        found.append(CubeDimension(level, nearest, ones >> NODE_BITS))
-        left = left[:first]
-    return found
+        links.append(CubeDimension(level, nearest, ones >> NODE_BITS))
+        remaining = remaining[:first]
+    return links

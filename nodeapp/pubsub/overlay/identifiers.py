@@ -30,23 +30,23 @@ def cell_bits(cell: int, bits: int, hashes: int) -> int:
     The j-th hash function is the 64-bit word j of BLAKE2b (RFC 7693) of the cell's number, modulo
     `bits` - 1.
     """
-    found = 0
+    mask = 0
     for block in range(-(-hashes // 8)):
         text = f"{cell}/{block}".encode()
         digest = hashlib.blake2b(text, digest_size=64, person=b"semantic overlay").digest()
         for word in range(min(8, hashes - 8 * block)):
             number = int.from_bytes(digest[8 * word : 8 * word + 8], "big")
-            found |= 1 << 1 + number % (bits - 1)
-    return found
+            mask |= 1 << 1 + number % (bits - 1)
+    return mask
 
 
 def identifier(cells: Iterable[int], bits: int, hashes: int) -> int:
     """Return the identifier of a peer that is interested in these cells."""
-    found = SHARED_BIT
+    mask = SHARED_BIT
     for cell in cells:
         if cell != SHARED:
-            found |= cell_bits(cell, bits, hashes)
-    return found
+            mask |= cell_bits(cell, bits, hashes)
+    return mask
 
 
 def covers(one: int, other: int) -> bool:

@@ -242,14 +242,14 @@ class Joining:
         around = self._around
         assert around.me is not None
         same = around.me.peer.is_same(asker.peer)
-        told = [around.me, *(around.known[node] for node in around.links())]
+        described = [around.me, *(around.known[node] for node in around.links())]
         ring = NO_RING
         if same:
             around.note(asker)
             if not around.is_primary:  # it has descriptions, and no links
-                told = [around.me, *around.known.values()]
+                described = [around.me, *around.known.values()]
             ring = around.my_ring()
-        for body in around.codec.replies(told, ring):
+        for body in around.codec.replies(described, ring):
             around.send(Kind.JOIN_REPLY, asker.peer.node, body)
         around.learn(asker)
 

@@ -96,24 +96,24 @@ class Codec:
 
     def _peer(self, item: Any) -> Described:
         match item:
-            case [node, int(random_id), int(joined), bytes(said), list(cells)] if (
+            case [node, int(random_id), int(joined), bytes(claimed), list(cells)] if (
                 is_node(node)
                 and 0 <= random_id < 1 << 64
                 and 0 <= joined < 1 << 63
                 and len(cells) <= MOST
                 and all(type(cell) is int and 0 <= cell < MAX_CELLS for cell in cells)
             ):
-                found = identifier(cells, self.rules.bits, self.rules.hashes)
-                if said != found.to_bytes(self._bytes, "big"):
+                expected = identifier(cells, self.rules.bits, self.rules.hashes)
+                if claimed != expected.to_bytes(self._bytes, "big"):
                     raise WireError("an identifier that is not that of its cells")
-                return Described(Peer(node, random_id, found, with_shared(cells)), joined)
+                return Described(Peer(node, random_id, expected, with_shared(cells)), joined)
         raise WireError("not a peer")
 
     def _of_peer(self, described: Described) -> list[Any]:
         peer, joined = described
         cells = sorted(cell for cell in peer.cells if cell >= 0)
-        said = peer.identifier.to_bytes(self._bytes, "big")
-        return [peer.node, peer.random_id, joined, said, cells]
+        encoded = peer.identifier.to_bytes(self._bytes, "big")
+        return [peer.node, peer.random_id, joined, encoded, cells]
 
     def _size(self, described: Described) -> int:
         return self._bytes + 26 + 5 * len(described.peer.cells)
@@ -143,7 +143,7 @@ class Codec:
         lists = split_list(peers, self._size)
         return [
             wire.encode_body(
-                [None, part, len(lists), [self._of_peer(each) for each in chunk], _of_ring(ring)]
+                [None, part, len(lists), [self._of_peer(peer) for peer in chunk], _of_ring(ring)]
             )
             for part, chunk in enumerate(lists)
         ]
@@ -159,8 +159,8 @@ class Codec:
             case [refusal, int(part), int(parts), list(peers), ring] if 0 <= part < parts:
                 if refusal is not None and not isinstance(refusal, str):
                     raise WireError("not a refusal")
-                found = [self._peer(peer) for peer in peers]
-                return Reply(refusal, part, parts, found, _ring_in(ring))
+                described = [self._peer(peer) for peer in peers]
+                return Reply(refusal, part, parts, described, _ring_in(ring))
         raise WireError("not a reply to a join query")
 
     def announcement(self, me: Described) -> bytes:
@@ -191,7 +191,7 @@ class Codec:
     def leave(self, joined: int, peers: Iterable[Described] = ()) -> list[bytes]:
         """Return the bodies of the LEAVE frames to one peer."""
         return [
-            wire.encode_body([joined, [self._of_peer(each) for each in chunk]])
+            wire.encode_body([joined, [self._of_peer(peer) for peer in chunk]])
             for chunk in split_list(peers, self._size)
         ]
 

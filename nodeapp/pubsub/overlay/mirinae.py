@@ -62,7 +62,7 @@ class Mirinae(OverlayService):
         """When a peer that this one has chosen was heard last."""
         self._incoming: dict[int, float] = {}
         """When a peer that has chosen this one was heard last."""
-        self._told = self._last = 0.0
+        self._announced = self._last_heard = 0.0
         """When this peer told others of itself last, and when it heard anybody last."""
         self._rebuild_at: Timer | None = None
         self._lingers: Timer | None = None
@@ -115,7 +115,7 @@ class Mirinae(OverlayService):
         if self._me is None or self._me.peer.identifier != mine:
             peer = Peer(self.host.node_id, 0, mine, with_shared(cells))
             if self._me is None:
-                self._last = self.host.now()  # what it heard before does not count
+                self._last_heard = self.host.now()  # what it heard before does not count
             if self._has_left:
                 self._others.clear()
             self._me = Described(peer, int(self.host.now() * 1000))
@@ -126,7 +126,7 @@ class Mirinae(OverlayService):
 
     def _tell_all(self, me: Described, *, ask: bool) -> None:
         """Tell all nodes of this peer, and maybe ask them to tell of themselves."""
-        self._told = self.host.now()
+        self._announced = self.host.now()
         kind, body = Kind.ANNOUNCE, self._codec.announcement(me)
         if ask:
             kind, body = Kind.JOIN_QUERY, self._codec.query(me.peer.identifier, (), me)
@@ -188,10 +188,10 @@ class Mirinae(OverlayService):
 
     def _arrived(self, frame: Frame) -> None:
         now = self.host.now()
-        if self._me is not None and self._last < now - self._timeout:  # in reach again
+        if self._me is not None and self._last_heard < now - self._timeout:  # in reach again
             self._heard = dict.fromkeys(self._heard, now)
             self._tell_all(self._me, ask=True)
-        self._last = now
+        self._last_heard = now
         if frame.originator in self._heard:
             self._heard[frame.originator] = now
         super()._arrived(frame)
@@ -200,8 +200,8 @@ class Mirinae(OverlayService):
         self.host.call_later(self._interval, self._beat)
         oldest = self.host.now() - self._timeout
         silent = [node for node, heard in self._heard.items() if heard < oldest]
-        if self._last < oldest:  # it is this peer that is out of reach, or alone
-            if self._me is not None and self._told < oldest:
+        if self._last_heard < oldest:  # it is this peer that is out of reach, or alone
+            if self._me is not None and self._announced < oldest:
                 self._tell_all(self._me, ask=True)
             silent = []
         for node in silent:
@@ -231,7 +231,7 @@ class Mirinae(OverlayService):
         node, _ = messages.read_failed(frame.body)
         now = self.host.now()
         if node == self.host.node_id:
-            if self._me is not None and self._told + self._interval <= now:
+            if self._me is not None and self._announced + self._interval <= now:
                 self.counters["counted as failed"] += 1
                 self._tell_all(self._me, ask=True)
             return
@@ -253,7 +253,7 @@ class Mirinae(OverlayService):
         mine = unique(self._me.peer.identifier, self.host.node_id)
         self._links = dimensions(mine, self._others)
         now, before = self.host.now(), self._heard
-        self._heard = {each.node: before.get(each.node, now) for each in self._links}
+        self._heard = {link.node: before.get(link.node, now) for link in self._links}
         if not self._is_in:
             self._is_in = True
             self.entered()

@@ -44,8 +44,8 @@ Send = Callable[[Kind, int, bytes], None]
 class Neighbourhood:
     """One peer's; `send(kind, to, body)` sends.
 
-    `made()` is called when there is a table of all, `took_over()` when this peer is primary because
-    another one is of another ring.
+    `rebuilt()` is called when there is a table of all, `took_over()` when this peer is primary
+    because another one is of another ring.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class Neighbourhood:
         parameters: OverlayParameters,
         counters: Counter[str],
         send: Send,
-        made: Callable[[], None],
+        rebuilt: Callable[[], None],
         took_over: Callable[[], None],
     ) -> None:
         self.me: Described | None = None
         self.known: dict[int, Described] = {}
         self.table = OverlayTable()
-        self.told: frozenset[int] = frozenset()
+        self.notified: frozenset[int] = frozenset()
         """Whom this peer has told that it has chosen them."""
         self.incoming: set[int] = set()
         self.ring: dict[int, int] = {}
@@ -79,7 +79,7 @@ class Neighbourhood:
         self.counters = counters
         self._host = host
         self._parameters = parameters
-        self._made = made
+        self._rebuilt = rebuilt
         self._took_over = took_over
         self._ring_key = b""
         self._ended: dict[int, int] = {}
@@ -96,7 +96,7 @@ class Neighbourhood:
 
     def end(self) -> None:
         """Be no peer any more; descriptions of others stay."""
-        self.table, self.told, self.me, self.joining = OverlayTable(), frozenset(), None, False
+        self.table, self.notified, self.me, self.joining = OverlayTable(), frozenset(), None, False
         self.incoming.clear()
         self.ring.clear()
         self.heard.clear()
@@ -146,11 +146,11 @@ class Neighbourhood:
     def _candidates(self) -> Iterable[Peer]:
         """Return the primary peers of all rings that this one knows, its own ring left out."""
         first: dict[tuple[int, frozenset[int]], Described] = {}
-        for each in self.known.values():
-            key = each.peer.identifier, each.peer.cells
-            if key not in first or each.seniority < first[key].seniority:
-                first[key] = each
-        return (each.peer for each in first.values() if each.peer.node not in self.ring)
+        for described in self.known.values():
+            key = described.peer.identifier, described.peer.cells
+            if key not in first or described.seniority < first[key].seniority:
+                first[key] = described
+        return (primary.peer for primary in first.values() if primary.peer.node not in self.ring)
 
     def prefer(self, table: OverlayTable) -> None:
         """Have this table, and tell nobody yet."""
@@ -160,7 +160,7 @@ class Neighbourhood:
     def adopt(self, table: OverlayTable) -> None:
         """Have this table: tell those that are new in it, and those that are not any more."""
         assert self.me is not None
-        before, self.told = self.told, table.nodes
+        before, self.notified = self.notified, table.nodes
         self.prefer(table)
         for node in sorted(table.nodes - before):
             self.heard[node] = self._host.now()
@@ -179,12 +179,12 @@ class Neighbourhood:
 
     def forget(self, node: int) -> bool:
         """Go on without a peer; return whether this one had chosen it."""
-        had = node in self.told
+        had = node in self.notified
         self.ring.pop(node, None)
         self.known.pop(node, None)
         self.incoming.discard(node)
         self.heard.pop(node, None)
-        self.told = self.told - {node}
+        self.notified = self.notified - {node}
         self.prefer(_without(self.table, node))
         return had
 
@@ -203,7 +203,7 @@ class Neighbourhood:
             if described.joined < before.joined:
                 return
             self.prefer(_without(self.table, node))  # it is another one now
-            self.told = self.told - {node}
+            self.notified = self.notified - {node}
         self.known[node] = described
         self._links = None
         if self.me is None:
@@ -232,7 +232,7 @@ class Neighbourhood:
         if other and covers(peer.identifier, me.identifier):
             known = [self.known[node].peer for node in covering if node in self.known]
             nearest = covering_peers(me, [*known, peer], self._parameters.covering)
-            self._take(self.table._replace(covering=tuple(each.node for each in nearest)))
+            self._take(self.table._replace(covering=tuple(coverer.node for coverer in nearest)))
         elif other and covers(me.identifier, peer.identifier):
             if self._adds(me, covered, peer):
                 self._take(self.table._replace(covered=(*covered, peer.node)))
@@ -256,7 +256,7 @@ class Neighbourhood:
         there = [self.known[node].peer for node in nodes if node in self.known]
         if self._parameters.cover == BITS:
             return bool(uncovered(me, there) & peer.identifier)
-        left = set(me.cells).difference(*(each.cells for each in there))
+        left = set(me.cells).difference(*(peer.cells for peer in there))
         return not left.isdisjoint(peer.cells)
 
     def soon(self) -> None:
@@ -269,7 +269,7 @@ class Neighbourhood:
         self._rebuild_at = None
         if self.me is not None:
             self.adopt(self.choice() if self.is_primary else OverlayTable())
-            self._made()
+            self._rebuilt()
 
     def _announcement_received(self, frame: Frame) -> None:
         described = self.codec.read_announcement(frame.body)
@@ -278,7 +278,7 @@ class Neighbourhood:
             return
         _from(frame, described)
         self.learn(described)
-        if self.me is not None and frame.originator in self.told:
+        if self.me is not None and frame.originator in self.notified:
             self.send(Kind.LINK, frame.originator, self.codec.link(self.me, added=True))
 
     def _link_received(self, frame: Frame) -> None:
@@ -321,7 +321,7 @@ class Neighbourhood:
         for node in self.ring:
             if node != self.node:
                 self.send(Kind.RING, node, body)
-        if was and not self.is_primary and self.told:
+        if was and not self.is_primary and self.notified:
             self.adopt(OverlayTable())
 
     def _is_new(self, me: Peer, node: int, joined: int) -> bool:
@@ -353,7 +353,7 @@ class Neighbourhood:
 
 
 def _without(table: OverlayTable, node: int) -> OverlayTable:
-    return OverlayTable(*(tuple(each for each in kind if each != node) for kind in table))
+    return OverlayTable(*(tuple(linked for linked in kind if linked != node) for kind in table))
 
 
 def _from(frame: Frame, described: Described) -> None:

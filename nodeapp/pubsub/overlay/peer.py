@@ -172,8 +172,8 @@ class SemanticOverlay(OverlayService):
         if any(matches(peer, wanted, cell, unit) for peer in around):
             if self.seen.add(frame.publisher, frame.sequence, body, self.host.now()):
                 self.deliver_event(event, frame.hops)
-                made = self.event_frame(event, hops=frame.hops)
-                self._pass_on(event, made, frame.originator)
+                resumed = self.event_frame(event, hops=frame.hops)
+                self._pass_on(event, resumed, frame.originator)
             return
         self._search(event, frame.hops, wanted, cell, visited, way)
 

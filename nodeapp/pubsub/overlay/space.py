@@ -81,22 +81,22 @@ class Dimension:
         """Return the cells in which the predicates of this attribute may hold, perhaps none."""
         low, high = self.low, math.nextafter(self.high, -math.inf)
         for predicate in predicates.get(self.name, ()):
-            found = None if predicate.value is None else self.value(predicate.value)
+            number = None if predicate.value is None else self.value(predicate.value)
             if predicate.operator == "exists":
                 continue
-            if found is None:
+            if number is None:
                 return range(0)  # it asks for a value of another type
             match predicate.operator:
                 case "=":
-                    low, high = max(low, found), min(high, found)
+                    low, high = max(low, number), min(high, number)
                 case "<" | "<=":
-                    high = min(high, found)
-                    if predicate.operator == "<" and found <= self.low:
+                    high = min(high, number)
+                    if predicate.operator == "<" and number <= self.low:
                         return range(0)
                 case ">" | ">=":
-                    low = max(low, found)
+                    low = max(low, number)
                 case "prefix":
-                    low = max(low, found)
+                    low = max(low, number)
                     high = min(high, number_of(str(predicate.value) + PREFIX * LAST))
         if low > high:
             return range(0)
@@ -109,8 +109,8 @@ class Space:
     def __init__(self, text: str) -> None:
         self.text = text
         self.dimensions = tuple(_dimension(part, text) for part in text.split(","))
-        names = [each.name for each in self.dimensions]
-        self.cells = math.prod(each.cells for each in self.dimensions)
+        names = [dimension.name for dimension in self.dimensions]
+        self.cells = math.prod(dimension.cells for dimension in self.dimensions)
         if len(set(names)) != len(names) or self.cells > MAX_CELLS:
             raise SpaceError(
                 f"space {text!r}: name each attribute once, and at most {MAX_CELLS} cells in all"
@@ -119,15 +119,15 @@ class Space:
     def cell(self, attributes: Mapping[str, Value]) -> int:
         """Return the cell of an event.  Raises `SpaceError` if the event is not in the space."""
         cell = 0
-        for each in self.dimensions:
-            value = attributes.get(each.name)
-            number = None if value is None else each.value(value)
-            if number is None or not each.low <= number < each.high:
+        for dimension in self.dimensions:
+            value = attributes.get(dimension.name)
+            number = None if value is None else dimension.value(value)
+            if number is None or not dimension.low <= number < dimension.high:
                 raise SpaceError(
-                    f"the event is not in the overlay's event space: give it {each.name} "
-                    f"{each.shown}"
+                    f"the event is not in the overlay's event space: give it {dimension.name} "
+                    f"{dimension.shown}"
                 )
-            cell = cell * each.cells + each.index(number)
+            cell = cell * dimension.cells + dimension.index(number)
         return cell
 
     def filter_cells(self, wanted: Filter) -> frozenset[int]:
@@ -139,12 +139,12 @@ class Space:
         for predicate in wanted.predicates:
             predicates.setdefault(predicate.attribute, []).append(predicate)
         intervals = []
-        for each in self.dimensions:
-            interval = each.interval(predicates)
+        for dimension in self.dimensions:
+            interval = dimension.interval(predicates)
             if not interval:
                 raise SpaceError(
                     "the filter is outside the overlay's event space, no event can match: ask "
-                    f"for {each.name} {each.shown}"
+                    f"for {dimension.name} {dimension.shown}"
                 )
             intervals.append(interval)
         if math.prod(map(len, intervals)) > MOST:
@@ -154,8 +154,8 @@ class Space:
     def _numbers(self, intervals: list[range]) -> Iterator[int]:
         for indices in itertools.product(*intervals):
             cell = 0
-            for each, index in zip(self.dimensions, indices, strict=True):
-                cell = cell * each.cells + index
+            for dimension, index in zip(self.dimensions, indices, strict=True):
+                cell = cell * dimension.cells + index
             yield cell
 
 

@@ -77,12 +77,12 @@ def covering_peers(me: Peer, known: Iterable[Peer], most: int) -> list[Peer]:
 
     By Hamming distance; of equally near ones the first by random id.
     """
-    found = [
+    candidates = [
         ((peer.identifier ^ me.identifier).bit_count(), peer.order, peer)
         for peer in known
         if peer.identifier != me.identifier and covers(peer.identifier, me.identifier)
     ]
-    return [peer for _, _, peer in sorted(found, key=lambda each: each[:2])[:most]]
+    return [peer for _, _, peer in sorted(candidates, key=lambda candidate: candidate[:2])[:most]]
 
 
 def from_here(me: Peer, known: Iterable[Peer]) -> list[Peer]:
