@@ -36,6 +36,6 @@ class Fields:
     def _at(self, offset: Numbers | int) -> Numbers:
         index = self._starts + offset
         inside = index < len(self._data)
-        found = self._data[np.where(inside, index, 0)].astype(np.int64)
-        found[~inside] = 0
-        return found
+        values = self._data[np.where(inside, index, 0)].astype(np.int64)
+        values[~inside] = 0
+        return values

@@ -129,13 +129,13 @@ def record_offsets(
         return np.array(records, np.int64), stop, reason
     starts = np.concatenate(([start], guesses))
     limits = np.concatenate((guesses, [end]))
-    found, counts, stops = _lockstep(chain, starts, limits)
+    passed, counts, stops = _lockstep(chain, starts, limits)
     edges = np.concatenate(([0], np.cumsum(counts))).tolist()
     pieces: list[Offsets] = []
     stop = start
     for number, limit in enumerate(limits.tolist()):
         if stop == starts[number]:  # proven
-            pieces.append(found[edges[number] : edges[number + 1]])
+            pieces.append(passed[edges[number] : edges[number + 1]])
             stop = int(stops[number])
         records, stop, reason = chain.follow(stop, limit)
         if records:
@@ -213,14 +213,14 @@ def _guesses(chain: _Chain, start: int, end: int) -> Offsets:
     if count < _WORTHWHILE:
         return np.empty(0, np.int64)
     first = np.uint32((int(chain.words[start]) - _NEAR) % 2**32)  # the comparison wraps as well
-    found = []
+    starts = []
     for offset in np.linspace(start, end, count, endpoint=False, dtype=np.int64)[1:].tolist():
         near = chain.words[offset : offset + _PROBE] - first < np.uint32(2 * _NEAR)
         for candidate in np.flatnonzero(near).tolist():
             if chain.plausible(offset + candidate):
-                found.append(offset + candidate)
+                starts.append(offset + candidate)
                 break
-    return np.array(found, np.int64)
+    return np.array(starts, np.int64)
 
 
 def _lockstep(chain: _Chain, starts: Offsets, limits: Offsets) -> tuple[Offsets, Offsets, Offsets]:
@@ -259,8 +259,8 @@ def _lockstep(chain: _Chain, starts: Offsets, limits: Offsets) -> tuple[Offsets,
         counts[cursors] += len(block)
     # A cursor's offsets go side by side, from `index` on.
     index = np.cumsum(counts) - counts
-    found = np.empty(counts.sum(), np.int64)
+    passed = np.empty(counts.sum(), np.int64)
     for cursors, block in blocks:
-        found[index[cursors][:, np.newaxis] + np.arange(len(block))] = block.T
+        passed[index[cursors][:, np.newaxis] + np.arange(len(block))] = block.T
         index[cursors] += len(block)
-    return found, counts, stops
+    return passed, counts, stops

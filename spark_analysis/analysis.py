@@ -40,14 +40,14 @@ from spark_analysis.measures.summary import SUMMARY
 def frames_folder(
     spark: SparkSession,
     run: Run,
-    found: Survey,
+    surveyed: Survey,
     problem: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Return the folder of a run's frames: those that it recorded, else its captures, decoded.
 
     Damage that could be put right is told to `problem`.
     """
-    captures = [each.capture for each in found.captures]
+    captures = [readable.capture for readable in surveyed.captures]
     return recorded(run) or materialise(spark, run, captures, problem=problem)
 
 
@@ -61,12 +61,12 @@ def survey_of(run: Run) -> Survey:
 
 def rows_of(inputs: Inputs, table: Table) -> pa.Table:
     """Make a table and return its rows, sorted, with the comments of its columns."""
-    found = inputs.collected(table)
+    rows = inputs.collected(table)
     comments = [str(field.metadata.get("comment", "")) for field in table.schema]
-    fields = zip(found.schema, comments, strict=True)
+    fields = zip(rows.schema, comments, strict=True)
     schema = pa.schema([field.with_metadata({"comment": comment}) for field, comment in fields])
     ascending: Literal["ascending"] = "ascending"
-    return found.sort_by([(name, ascending) for name in ("run", *table.order)]).cast(schema)
+    return rows.sort_by([(name, ascending) for name in ("run", *table.order)]).cast(schema)
 
 
 Progress = Callable[[str, float], None]
@@ -109,16 +109,16 @@ def analyse_runs(
         airs[run.name] = survey(air_captures(run))
     damaged: dict[str, list[str]] = {run.name: [] for run in runs}
     with plain_errors():
-        found = []
+        folders = []
         for number, run in enumerate(runs):
             progress(f"decoding the captures of {run.name}", 0.1 + 0.4 * number / len(runs))
-            told = damaged[run.name].append
-            found.append(frames_folder(spark, run, surveys[run.name], told))
-        frames = gathered(read_frames(spark, found), found)
+            problem = damaged[run.name].append
+            folders.append(frames_folder(spark, run, surveys[run.name], problem))
+        frames = gathered(read_frames(spark, folders), folders)
         air = read_air(spark, runs, airs, lambda name, text: damaged[name].append(text))
-        inputs = Inputs(spark, runs, surveys, frames, air, settle, width, few(found))
+        inputs = Inputs(spark, runs, surveys, frames, air, settle, width, few(folders))
         tables: dict[str, pa.Table] = {}
-        with tuned(spark, found), inputs.kept():
+        with tuned(spark, folders), inputs.kept():
             # The summary last: it is made of most others, which are kept by then.
             for number, (table, _) in enumerate(
                 sorted(MEASURES, key=lambda measure: measure.table is SUMMARY)
@@ -228,9 +228,9 @@ def tables_of(
     runs = read_runs(folders)
     surveys = {run.name: survey_of(run) for run in runs}
     with plain_errors():
-        found = [frames_folder(spark, run, surveys[run.name]) for run in runs]
-        frames = gathered(read_frames(spark, found), found)
+        frames_folders = [frames_folder(spark, run, surveys[run.name]) for run in runs]
+        frames = gathered(read_frames(spark, frames_folders), frames_folders)
         air = read_air(spark, [], {})  # the summary has nothing of it
-        inputs = Inputs(spark, runs, surveys, frames, air, few=few(found))
-        with tuned(spark, found), inputs.kept():
+        inputs = Inputs(spark, runs, surveys, frames, air, few=few(frames_folders))
+        with tuned(spark, frames_folders), inputs.kept():
             return [rows_of(inputs, table) for table in wanted]

@@ -142,7 +142,7 @@ class LoadedScript(Loaded):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / "metrics")
         self._folder = folder
-        self._made = False
+        self._tables_made = False
         """Whether the tables were made for this object."""
 
     @property
@@ -154,11 +154,11 @@ class LoadedScript(Loaded):
         from spark_analysis.scripts import tables
 
         ended = record.read_ended(self._folder) is not None
-        if self._made or (ended and (self._metrics / f"{tables.LAST}.parquet").is_file()):
+        if self._tables_made or (ended and (self._metrics / f"{tables.LAST}.parquet").is_file()):
             return
         into = self._metrics if ended else self._passing_folder()
         tables.make(self._folder, into)
-        self._metrics, self._made = into, True
+        self._metrics, self._tables_made = into, True
 
     def _passing_folder(self) -> Path:
         """Return a folder for tables that are not kept: there may be more in the record later."""

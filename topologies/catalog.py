@@ -21,8 +21,8 @@ _HERE: Final = __name__.rpartition(".")[2]
 
 def topology_names() -> list[str]:
     """Return the names of the topologies, sorted."""
-    found = (module.name for module in pkgutil.iter_modules(topologies.__path__))
-    return sorted(name for name in found if name != _HERE)
+    modules = (module.name for module in pkgutil.iter_modules(topologies.__path__))
+    return sorted(name for name in modules if name != _HERE)
 
 
 def topology_class(name: str) -> type[Topo]:

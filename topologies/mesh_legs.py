@@ -89,7 +89,7 @@ class MeshLegs(Topo):
         width = side * cell
         self.area = (0.0, 0.0, width, width)
         cells = [(row, column) for row in _upto(side) for column in _upto(side)]
-        others = [each for each in cells if each != (k, k)]
+        others = [grid_cell for grid_cell in cells if grid_cell != (k, k)]
         if failed > len(others) // 2:
             raise ScenarioError(f"failed: {failed} of {len(cells)} brokers are too many: lower it")
         dead = set(self.rng("failed brokers").sample(others, failed))

@@ -48,7 +48,7 @@ def read_air(
     """
     folders = []
     for run in runs:
-        captures = [found.capture for found in surveys[run.name].captures]
+        captures = [readable.capture for readable in surveys[run.name].captures]
         if captures:
             folders.append(materialise(spark, run, captures, _AIR, partial(problem, run.name)))
     if not folders:

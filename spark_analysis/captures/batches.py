@@ -64,9 +64,9 @@ def record_batch(
         elif name == "addressees":
             array = _addressees(kind, data, decoded)
         elif name == "body":
-            told = is_frame & (decoded["kind"] >= bodies_from)
-            told |= by_cells & ~np.isin(decoded["kind"], EVENT_KINDS)
-            array = _spans(data, decoded["body_offset"], decoded["body_length"], told)
+            with_body = is_frame & (decoded["kind"] >= bodies_from)
+            with_body |= by_cells & ~np.isin(decoded["kind"], EVENT_KINDS)
+            array = _spans(data, decoded["body_offset"], decoded["body_length"], with_body)
         elif name == "route":
             length = decoded["route_length"]
             array = _spans(data, decoded["body_offset"] - length, length, by_cells)
@@ -117,11 +117,11 @@ def _routed_by_cells(
 ) -> npt.NDArray[np.bool_]:
     """Return which frames cell hash routing routes, by their extension."""
     length = decoded["route_length"]
-    found = np.zeros(len(length), np.bool_)
+    by_cells = np.zeros(len(length), np.bool_)
     rows = np.flatnonzero(length > 1)
     modes = data[(decoded["body_offset"] - length)[rows]]
-    found[rows] = (modes == CELLS) | (modes == CELL_WALK)
-    return found
+    by_cells[rows] = (modes == CELLS) | (modes == CELL_WALK)
+    return by_cells
 
 
 def _spans(

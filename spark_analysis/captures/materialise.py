@@ -201,8 +201,8 @@ def replace_folder(new: Path, folder: Path) -> None:
 
 def _files(captures: Sequence[Capture]) -> dict[str, list[int]]:
     """Return size and time of change of every capture, by name."""
-    found = {capture.path.name: capture.path.stat() for capture in captures}
-    return {name: [status.st_size, status.st_mtime_ns] for name, status in found.items()}
+    statuses = {capture.path.name: capture.path.stat() for capture in captures}
+    return {name: [status.st_size, status.st_mtime_ns] for name, status in statuses.items()}
 
 
 def _mark(folder: Path, facts: dict[str, Any]) -> None:

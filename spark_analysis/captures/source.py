@@ -126,7 +126,7 @@ def find_captures(paths: Sequence[str | Path]) -> list[Capture]:
     Each is a run folder, a folder of captures, a capture or a glob.  Raises `SourceError` if
     nothing is there.
     """
-    found: set[Path] = set()
+    captured: set[Path] = set()
     for path in paths:
         named = Path(path)
         pattern = named.relative_to(named.anchor)
@@ -137,8 +137,8 @@ def find_captures(paths: Sequence[str | Path]) -> list[Capture]:
             files = _in_folder(match) if match.is_dir() else [match]
             if not files:
                 raise SourceError(f"there is no capture (*.pcap) in {match}")
-            found.update(files)
-    return [Capture(path) for path in sorted(found)]
+            captured.update(files)
+    return [Capture(path) for path in sorted(captured)]
 
 
 def _in_folder(folder: Path) -> list[Path]:
@@ -172,13 +172,13 @@ def survey(captures: Sequence[Capture]) -> Survey:
                 seconds.setdefault(capture.run, {})[capture] = times
         if problem is not None:
             problems.setdefault(capture.run, []).append(problem)
-    for run, found in seconds.items():
-        span, strange = _strange(found)
+    for run, by_capture in seconds.items():
+        span, strange = _strange(by_capture)
         if strange:
             problems.setdefault(run, []).extend(strange.values())
-            for index, each in enumerate(readable):
-                if each.capture in strange:
-                    readable[index] = replace(each, capture=replace(each.capture, span=span))
+            for index, item in enumerate(readable):
+                if item.capture in strange:
+                    readable[index] = replace(item, capture=replace(item.capture, span=span))
     return Survey(tuple(readable), {run: tuple(lines) for run, lines in problems.items()})
 
 

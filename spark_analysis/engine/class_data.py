@@ -42,8 +42,8 @@ def archive() -> Path | None:
         return None
     jars = str(spark.locate_file("pyspark"))
     # An upgrade of Java leaves its path as it was.
-    told = (FORMAT, str(runtime), status.st_mtime_ns, status.st_size, spark.version, jars)
-    key = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+    identity = (FORMAT, str(runtime), status.st_mtime_ns, status.st_size, spark.version, jars)
+    key = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
     return ROOT / FOLDER / f"classes-{key}{SUFFIX}"
 
 

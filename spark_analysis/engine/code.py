@@ -73,29 +73,29 @@ def project() -> Sources:
 
 def read_sources(root: Path) -> Sources:
     """Return the modules of all packages in a folder."""
-    found = {}
+    modules = {}
     for package in sorted(root.glob("*/__init__.py")):
         for path in sorted(package.parent.rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
             is_package = parts[-1] == "__init__"
             name = ".".join(parts[:-1] if is_package else parts)
-            found[name] = Module(name, path.read_text(encoding="utf-8"), is_package)
-    return found
+            modules[name] = Module(name, path.read_text(encoding="utf-8"), is_package)
+    return modules
 
 
 def closure(sources: Sources, roots: Sequence[str]) -> tuple[str, ...]:
     """Return the roots and every module that they import, directly or not, sorted."""
-    found: set[str] = set()
-    left = list(roots)
-    while left:
-        name = left.pop()
+    reached: set[str] = set()
+    pending = list(roots)
+    while pending:
+        name = pending.pop()
         if name not in sources:
             name = name.rpartition(".")[0]  # of something in a module, if not of a package
-        if name in found or name not in sources:
+        if name in reached or name not in sources:
             continue
-        found.add(name)
-        left += [*_parents(name), *read_code(sources[name]).imports]
-    return tuple(sorted(found))
+        reached.add(name)
+        pending += [*_parents(name), *read_code(sources[name]).imports]
+    return tuple(sorted(reached))
 
 
 def _parents(name: str) -> Iterator[str]:
@@ -122,7 +122,7 @@ def package_versions(sources: Sources, modules: Sequence[str]) -> dict[str, str]
     """Return the version of each installed distribution that modules import, by its name."""
     distributions = _distributions()
     names = {
-        name.partition(".")[0] for each in modules for name in read_code(sources[each]).imports
+        name.partition(".")[0] for module in modules for name in read_code(sources[module]).imports
     }
     return {
         distribution: _version(distribution)
@@ -231,7 +231,7 @@ class _Strip(ast.NodeTransformer):
         if index is not None and index < len(node.args) and _is_text(node.args[index]):
             node.args[index] = ast.Constant("")
         node.keywords = [
-            each for each in node.keywords if each.arg != keyword or not _is_text(each.value)
+            item for item in node.keywords if item.arg != keyword or not _is_text(item.value)
         ]
         return self.generic_visit(node)
 

@@ -32,17 +32,17 @@ class _RememberingView(JVMView):  # type: ignore[misc]
         self.__dict__.update(view.__dict__)
 
     def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
+        member = super().__getattr__(name)
         # A package may be a class that comes later, and costs nothing that matters.
-        if isinstance(found, JavaClass):
-            found = self.__dict__[name] = _RememberingClass(found._fqn, found._gateway_client)
-        return found
+        if isinstance(member, JavaClass):
+            member = self.__dict__[name] = _RememberingClass(member._fqn, member._gateway_client)
+        return member
 
 
 class _RememberingClass(JavaClass):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
+        member = super().__getattr__(name)
         # A static field may have another value next time.
-        if isinstance(found, JavaMember):
-            self.__dict__[name] = found
-        return found
+        if isinstance(member, JavaMember):
+            self.__dict__[name] = member
+        return member

@@ -35,16 +35,16 @@ def folder() -> Iterator[Path]:
     """Make a folder for the block; those of processes that were killed are removed."""
     clean()
     prefix = f"{PREFIX}{os.getpid()}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as made:
-        yield Path(made)
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as scratch:
+        yield Path(scratch)
 
 
 @functools.cache
 def lasting() -> Path:
     """Return the folder that is there until this process ends."""
-    made = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    scratch = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    return scratch
 
 
 @contextmanager
@@ -60,8 +60,8 @@ def instead_of_tmp(path: Path) -> Iterator[None]:
 
 def log_text() -> str:
     """Return what Spark has logged in this process."""
-    found = sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*/{LOG}"))
-    return "".join(log.read_text(encoding="utf-8", errors="replace") for log in found)
+    logs = sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*/{LOG}"))
+    return "".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
 
 
 def clean(root: Path | None = None) -> list[str]:
@@ -122,6 +122,6 @@ def _java(folders: Sequence[Path]) -> Iterator[psutil.Process]:
     """Yield the processes that PySpark told to write into one of the folders."""
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
-            told = Path(process.environ().get(TOLD_BY_JAVA, ""))
-            if any(folder in told.parents for folder in folders):
+            port_file = Path(process.environ().get(TOLD_BY_JAVA, ""))
+            if any(folder in port_file.parents for folder in folders):
                 yield process

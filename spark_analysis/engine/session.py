@@ -100,10 +100,10 @@ def java_version(environment: Mapping[str, str] | None = None) -> int:
         raise SessionError(f"{java} -version{where} has no answer in {error.timeout:g} s") from None
     except OSError:
         raise SessionError(f"there is no Java that runs{where}: {_INSTALL}") from None
-    found = re.search(r'version "(?:1\.)?(\d+)', answer)
-    if found is None:
+    version_line = re.search(r'version "(?:1\.)?(\d+)', answer)
+    if version_line is None:
         raise SessionError(f"{java} -version does not say its version{where}: {_INSTALL}")
-    version = int(found[1])
+    version = int(version_line[1])
     if version < MINIMUM_JAVA:
         raise SessionError(
             f"Java {version}{where} is too old, the analysis needs {MINIMUM_JAVA}: {_INSTALL}"
@@ -205,10 +205,10 @@ def heap_megabytes() -> int:
 
 def _cores(master: str) -> int:
     """Return how many tasks a local master runs at a time."""
-    given = _LOCAL.fullmatch(master)
-    if given is None or given[2] is None:
+    local = _LOCAL.fullmatch(master)
+    if local is None or local[2] is None:
         return 1
-    return len(os.sched_getaffinity(0)) if given[2] == "*" else int(given[2])
+    return len(os.sched_getaffinity(0)) if local[2] == "*" else int(local[2])
 
 
 @contextmanager
@@ -342,8 +342,8 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
         except (PySparkException, Py4JError, OSError) as error:
             if _killed(error):
                 raise
-            said = log.read_text(encoding="utf-8", errors="replace").splitlines()
-            reason = next((line for line in said if "rror" in line or "xception" in line), error)
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            reason = next((line for line in lines if "rror" in line or "xception" in line), error)
             limits = low_limits()
             why = f"{first_line(reason)} ({limits})" if limits else first_line(reason)
             raise SessionError(f"Spark does not start: {why}") from None

@@ -142,16 +142,16 @@ class Inputs:
     settle: float | None = None
     width: float | None = None
     few: bool = False
-    _made: dict[Callable[[Inputs], Any], Any] = field(default_factory=dict)
+    _results: dict[Callable[[Inputs], Any], Any] = field(default_factory=dict)
     _cached: list[DataFrame] = field(default_factory=list)
     _held: dict[Callable[[Inputs], Any], pa.Table] = field(default_factory=dict)
 
     def of(self, query: Query) -> DataFrame:
         """Return the rows of a query, unevaluated unless the driver keeps them."""
-        if query.make not in self._made:
-            self._made[query.make] = self._keep(query, query.make(self))
-        found: DataFrame = self._made[query.make]
-        return found
+        if query.make not in self._results:
+            self._results[query.make] = self._keep(query, query.make(self))
+        rows: DataFrame = self._results[query.make]
+        return rows
 
     def _keep(self, query: Query, rows: DataFrame) -> DataFrame:
         """Return the rows from where they are kept."""
@@ -171,10 +171,10 @@ class Inputs:
 
     def once(self, work: Callable[[Inputs], T]) -> T:
         """Return `work(inputs)`, which is done once."""
-        if work not in self._made:
-            self._made[work] = work(self)
-        found: T = self._made[work]
-        return found
+        if work not in self._results:
+            self._results[work] = work(self)
+        result: T = self._results[work]
+        return result
 
     def rows(self, rows: Sequence[Any], schema: StructType | str) -> DataFrame:
         """Return rows that the driver holds."""
@@ -188,6 +188,6 @@ class Inputs:
         finally:
             for rows in self._cached:
                 rows.unpersist()
-            self._made.clear()
+            self._results.clear()
             self._cached.clear()
             self._held.clear()

@@ -31,12 +31,12 @@ from spark_analysis.engine.tables import Inputs, Kept, Query
 from spark_analysis.measures.measure import Version
 from spark_analysis.measures.packets import PACKETS
 
-VERSION: Final = Version(1, "9ac2afa14d41")
+VERSION: Final = Version(1, "5b0b06a2117e")
 
 ENTRIES: Final = (Kind.ADVERTISEMENT, Kind.SUBSCRIPTION)
 """Kinds of messages that the nodes of a rendezvous cell keep."""
 
-_TOLD: Final = (*ENTRIES, Kind.PRUNE, Kind.DEMAND, Kind.CELL_STATE)
+_KINDS: Final = (*ENTRIES, Kind.PRUNE, Kind.DEMAND, Kind.CELL_STATE)
 
 CELL_MESSAGE: Final = StructType(
     [
@@ -81,20 +81,20 @@ def cell_messages(inputs: Inputs) -> DataFrame:
     names = [run.name for run in with_cells(inputs)]
     if not names:
         return inputs.rows([], CELL_MESSAGE)
-    told = inputs.of(PACKETS).filter(
+    carried = inputs.of(PACKETS).filter(
         sf.col("run").isin(names)
-        & sf.col("kind").isin([int(kind) for kind in _TOLD])
+        & sf.col("kind").isin([int(kind) for kind in _KINDS])
         & sf.col("sent").isNotNull()
         & sf.col("route").isNotNull()
     )
     columns = ("run", "node_id", "sent", "time_ns", "kind", "flags", "hops", "destination")
-    return told.select(*columns, "originator", "route", "body").mapInArrow(_decode, CELL_MESSAGE)
+    return carried.select(*columns, "originator", "route", "body").mapInArrow(_decode, CELL_MESSAGE)
 
 
 def _decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(CELL_MESSAGE)
     for batch in batches:
-        rows = [each for row in batch.to_pylist() for each in entries_of(row)]
+        rows = [entry for row in batch.to_pylist() for entry in entries_of(row)]
         yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
@@ -103,15 +103,15 @@ def entries_of(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     body = row["body"][:-TRAILER] if row["flags"] & FLAG_SEALED else row["body"]
     try:
         route = decode_cell_route(row["route"])
-        said = dict(row) | _cell("cell", route.sender)
+        base = dict(row) | _cell("cell", route.sender)
         if row["kind"] == Kind.CELL_STATE:
-            said |= _cell("target", route.target)
+            base |= _cell("target", route.target)
             entries = decode_state(body, row["time_ns"] / 1e9)
-            yield from (said | _entry(row["time_ns"], body, len(entries), each) for each in entries)
+            yield from (base | _entry(row["time_ns"], body, len(entries), item) for item in entries)
         else:
-            topic, item = _said(row["kind"], body)
-            said |= {"issuer": row["originator"], "topic": topic, "replica": route.key}
-            yield said | {"item": item, "size": len(body)}
+            topic, item = _topic_and_item(row["kind"], body)
+            base |= {"issuer": row["originator"], "topic": topic, "replica": route.key}
+            yield base | {"item": item, "size": len(body)}
     except WireError:
         return
 
@@ -120,7 +120,7 @@ def _cell(name: str, cell: Cell) -> dict[str, int]:
     return {f"{name}_column": cell[0], f"{name}_row": cell[1]}
 
 
-def _said(kind: int, body: bytes) -> tuple[str | None, bytes | None]:
+def _topic_and_item(kind: int, body: bytes) -> tuple[str | None, bytes | None]:
     """Return the topic of a message, and its subscription if it is one.  Raises `WireError`."""
     if kind == Kind.PRUNE:
         return decode_prune(body)[0], None

@@ -42,7 +42,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "00ac8369c790")
+VERSION: Final = Version(1, "ed5499d9bcee")
 
 
 APART: Final = 0.1
@@ -61,7 +61,7 @@ def _explored(inputs: Inputs) -> DataFrame:
     What a subscriber says to the cell that it is in is on the air as the copy for its neighbours
     alone, and not `sent_off`.
     """
-    told = inputs.of(CELL_MESSAGES).filter(
+    explored = inputs.of(CELL_MESSAGES).filter(
         sf.col("sent")
         & (sf.col("kind") == Kind.SUBSCRIPTION)
         & sf.col("target_row").isNull()
@@ -73,7 +73,7 @@ def _explored(inputs: Inputs) -> DataFrame:
     since = sf.col("time_ns") - sf.lag("time_ns").over(by_time)
     begins = sf.when(since < int(APART * 1e9), 0).otherwise(1)
     return (
-        told.withColumn("subscriber", sf.col("node_id"))
+        explored.withColumn("subscriber", sf.col("node_id"))
         .withColumn("begins", begins)
         .withColumn("number", sf.sum("begins").over(by_time).cast("int"))
         .select(*_CHOICE, "time_ns", "replica", "item", (~_copied()).alias("sent_off"))
@@ -202,14 +202,14 @@ CHOICES: Final[Table] = Table(
 
 def choice_tables(tables: RunTables) -> list[TextTable]:
     """Return what choices came to, by rendezvous cells tried; nothing if no cell was chosen."""
-    made = tables.table("choices")
-    if not len(made):
+    rows_of_choices = tables.table("choices")
+    if not len(rows_of_choices):
         return []
     columns = ["publishers", "subscriptions", "notifications", "prunes", "unnecessary", "bound"]
     rows = []
-    for tried, of_these in made.groupby("tried"):
+    for tried, of_these in rows_of_choices.groupby("tried"):
         means = of_these[columns].mean()
-        rows.append([str(tried), count(len(of_these)), *(number(float(each)) for each in means)])
+        rows.append([str(tried), count(len(of_these)), *(number(float(mean)) for mean in means)])
     return [
         TextTable(
             "Choices of rendezvous cells",

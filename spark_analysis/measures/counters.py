@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "c5bf9a084876")
+VERSION: Final = Version(1, "c7c98f7be88a")
 
 
 COUNTED: Final = (
@@ -91,16 +91,16 @@ _KEY: Final = ["run", "access_point", "port", "direction", "traffic_class"]
 
 def passages() -> list[tuple[str, str, str]]:
     """Return (path, port, direction) of every port that frames on a path pass."""
-    found = []
+    passed = []
     for path, outputs in OUTPUTS.items():
         name = path.name
         if path is FlowPath.ASSOCIATION:
             continue
         source = name.partition("_")[0]
         entry = {"STATION": ACCESS, "MESH": MESH, "BROKER": WIRED}[source]
-        found.append((name, entry, "in"))
-        found += [(name, _KINDS[port], "out") for port in outputs]
-    return found
+        passed.append((name, entry, "in"))
+        passed += [(name, _KINDS[port], "out") for port in outputs]
+    return passed
 
 
 def of_bridges(inputs: Inputs) -> DataFrame:
@@ -117,10 +117,10 @@ def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFra
     ways = local_rows(session, passages(), "path string, port string, direction string")
     classes = local_rows(
         session,
-        [(each.name, int(each)) for each in TrafficClass],
+        [(traffic_class.name, int(traffic_class)) for traffic_class in TrafficClass],
         "traffic_class string, dscp short",
     )
-    told = (
+    counts = (
         counted.join(sf.broadcast(ways), "path")
         .join(sf.broadcast(classes.select("traffic_class")), "traffic_class")
         .groupBy(*_KEY)
@@ -150,7 +150,7 @@ def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFra
             sf.sum("length").alias("captured_bytes"),
         )
     )
-    table = told.join(captured, _KEY, "full").fillna(
+    table = counts.join(captured, _KEY, "full").fillna(
         0, ["counted_frames", "counted_bytes", "captured_frames", "captured_bytes"]
     )
     return table.to(COUNTERS.schema)
@@ -159,11 +159,11 @@ def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFra
 def counted_rows(runs: Sequence[Run]) -> list[tuple[str, str, str, str, int, int]]:
     """Return the rows of `COUNTED`: the flow counters that the runs exported."""
     return [
-        (run.name, point.name, each.path, each.traffic_class, each.frames, each.bytes)
+        (run.name, point.name, counter.path, counter.traffic_class, counter.frames, counter.bytes)
         for run in runs
         if run.flows is not None
         for point in run.flows.access_points
-        for each in point.counters
+        for counter in point.counters
     ]
 
 

@@ -41,7 +41,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION: Final = Version(1, "96b1eb21b2fb")
+VERSION: Final = Version(1, "1be52d716246")
 
 
 LONGEST: Final = 0.5
@@ -93,7 +93,7 @@ def airtimes(radio: RadioSpec, fastest: bool = False) -> list[float]:
     rate = phy.basic_rate
     if fastest:
         rate = next(
-            (each for each in phy.rates if each.mbps == radio.data_rate_mbps), phy.rates[-1]
+            (mode for mode in phy.rates if mode.mbps == radio.data_rate_mbps), phy.rates[-1]
         )
     return [phy.duration(rate, phy.mpdu_bytes(size)) for size in range(LARGEST + 1)]
 
@@ -146,7 +146,7 @@ def lateness(inputs: Inputs) -> DataFrame:
     )
     sent_ns = sf.last(sf.when(sf.col("sent"), sf.col("time_ns")), ignorenulls=True).over(until)
     seconds = (sf.col("time_ns") - sf.col("sent_ns")) / sf.lit(1e9)
-    found = (
+    late = (
         packets.select(*message, "node_id", "time_ns", "sent")
         .withColumn("sent_ns", sent_ns)
         .filter(~sf.col("sent") & sf.col("sent_ns").isNotNull())
@@ -162,7 +162,7 @@ def lateness(inputs: Inputs) -> DataFrame:
             sf.max("beyond").alias("max"),
         )
     )
-    return found.to(LATENESS.schema)
+    return late.to(LATENESS.schema)
 
 
 def check_table(run: Run, lateness: pd.DataFrame) -> TextTable:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "5bc18bc81c2b")
+VERSION: Final = Version(1, "63bdb783aa0b")
 
 
 LEGS: Final = Table(
@@ -126,8 +126,8 @@ def _starts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _windows(inputs: Inputs) -> DataFrame:
     """Return run, client, leg, start_ns, end_ns."""
-    told = inputs.of(REQUESTS).filter(sf.col("kind") == Kind.NAVIGATE)
-    starts = told.select("run", "node_id", "time_ns", "body").mapInArrow(_starts, _STARTS)
+    routes = inputs.of(REQUESTS).filter(sf.col("kind") == Kind.NAVIGATE)
+    starts = routes.select("run", "node_id", "time_ns", "body").mapInArrow(_starts, _STARTS)
     by_client = Window.partitionBy("run", "client").orderBy("told_ns")
     return starts.withColumns(
         {
@@ -157,11 +157,11 @@ def _delivered(inputs: Inputs) -> DataFrame:
         sf.min_by("originator", "time_ns").alias("serving"),
     )
     # Arrivals of an event at each broker: along the graph, or from a client there.
-    told = inputs.of(REQUESTS).filter(sf.col("kind") == Kind.PUBLISH)
+    requested = inputs.of(REQUESTS).filter(sf.col("kind") == Kind.PUBLISH)
     by_graph = packets.filter((sf.col("kind") == Kind.EVENT) & ~sf.col("sent"))
     arrived = (
         by_graph.select(*EVENT, "node_id", "time_ns")
-        .unionByName(told.select(*EVENT, "node_id", "time_ns"))
+        .unionByName(requested.select(*EVENT, "node_id", "time_ns"))
         .groupBy(*EVENT, "node_id")
         .agg(sf.min("time_ns").alias("arrived_ns"))
     )
@@ -170,13 +170,13 @@ def _delivered(inputs: Inputs) -> DataFrame:
         .groupBy(*of_client, "node_id")
         .agg(sf.min("time_ns").alias("handed_ns"))
     )
-    left = (
+    departed = (
         sent.filter(sf.col("originator") == sf.col("node_id"))
         .groupBy(*of_client, "node_id")
         .agg(sf.min("time_ns").alias("left_ns"))
     )
     stays = (
-        left.join(handed, [*of_client, "node_id"], "left")
+        departed.join(handed, [*of_client, "node_id"], "left")
         .join(arrived, [*EVENT, "node_id"], "left")
         .withColumn(
             "since_ns",
@@ -198,7 +198,7 @@ def _delivered(inputs: Inputs) -> DataFrame:
         .groupBy(*EVENT, sf.col("node_id").alias("client"))
         .agg(sf.min("time_ns").alias("notified_ns"))
     )
-    published = told.groupBy(*EVENT).agg(sf.min("time_ns").alias("published_ns"))
+    published = requested.groupBy(*EVENT).agg(sf.min("time_ns").alias("published_ns"))
     return (
         counted.join(notified, of_client)
         .join(at_serving, [*EVENT, "serving"], "left")

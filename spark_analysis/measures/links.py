@@ -134,15 +134,15 @@ def heard_links(tables: RunTables, *, only_from_start: bool) -> list[node_map.He
             return np.nan
         return min(1.0, heard.get((sender, receiver), 0.0) / sent)
 
-    found = []
+    pairs = []
     for (a, b), time in sorted(first.items()):
         if only_from_start and time > START_WINDOW:
             continue
-        known = [value for value in (part(a, b), part(b, a)) if np.isfinite(value)]
-        found.append(
-            node_map.HeardLink(index[a], index[b], float(np.mean(known)) if known else 0.0)
+        shares = [value for value in (part(a, b), part(b, a)) if np.isfinite(value)]
+        pairs.append(
+            node_map.HeardLink(index[a], index[b], float(np.mean(shares)) if shares else 0.0)
         )
-    return found
+    return pairs
 
 
 MAP: Final = Section(drawings=lambda tables: [("map", map_drawing(tables))])

@@ -141,8 +141,8 @@ def _files(tables: RunTables, node: str, missing: Sequence[str]) -> Cell:
     radios = [("radio" if own == ACCESS else "wire", f"{node}-{own}.pcap")]
     for point in tables.scenario.access_points:
         if node == tables.names.get(point.broker):
-            radios = [(f"{each} radio", f"{point.port(kind)}.pcap")
-                      for each, kind in (("access", ACCESS), ("mesh", MESH))]  # fmt: skip
+            radios = [(f"{which} radio", f"{point.port(kind)}.pcap")
+                      for which, kind in (("access", ACCESS), ("mesh", MESH))]  # fmt: skip
             radios.append(("wire", f"{node}-{WIRED}.pcap"))
     links = tuple(
         FileLink(text, run.link(f"captures/{name}"))

@@ -20,7 +20,7 @@ from spark_analysis.captures.source import Survey
 from spark_analysis.engine.tables import Table
 from spark_analysis.measures.measure import Measure, Version
 
-VERSION: Final = Version(1, "de068c18fa55")
+VERSION: Final = Version(1, "51c84b91fc8e")
 
 NODES: Final[Table] = Table(
     name="nodes",
@@ -44,7 +44,7 @@ NODES: Final[Table] = Table(
 
 def captured_interfaces(survey: Survey) -> set[tuple[str, str]]:
     """Return (node, interface) of every readable capture."""
-    return {(found.capture.node, found.capture.interface) for found in survey.captures}
+    return {(readable.capture.node, readable.capture.interface) for readable in survey.captures}
 
 
 def node_rows(

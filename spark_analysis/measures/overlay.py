@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "a3bfd76454bc")
+VERSION: Final = Version(1, "2d8e7b9e706b")
 
 
 def _overlays(inputs: Inputs) -> list[Run]:
@@ -119,7 +119,7 @@ def receptions(inputs: Inputs) -> list[tuple[Any, ...]]:
         "run", "node_id", "from_ns", "until_ns", "body"
     ).collect():
         subscribed.setdefault((run, node), []).append((begin, end, bytes(body)))
-    found = []
+    rows = []
     for event, node, depth, hops in _first(inputs, names):
         attributes, time_ns = published.get(event, (None, 0))
         if attributes is None:
@@ -130,8 +130,8 @@ def receptions(inputs: Inputs) -> list[tuple[Any, ...]]:
             held = subscribed.get((event[0], node), ())
             bodies = [body for begin, end, body in held if begin <= time_ns < end]
             cause = rules[event[0]].cause(attributes, bodies)
-        found.append((*event, node, depth, hops, wanted, cause))
-    return found
+        rows.append((*event, node, depth, hops, wanted, cause))
+    return rows
 
 
 def _first(
@@ -291,8 +291,8 @@ def _of_runs(
     rows: dict[str, list[tuple[Any, ...]]] = {}
     for row in inputs.once(receptions):
         rows.setdefault(row[0], []).append(row)
-    found = [(run, value(of_run)) for run, of_run in rows.items()]
-    return inputs.rows(found, f"run string, {name} double")
+    values = [(run, value(of_run)) for run, of_run in rows.items()]
+    return inputs.rows(values, f"run string, {name} double")
 
 
 def _depth(rows: list[tuple[Any, ...]]) -> float | None:
@@ -309,8 +309,8 @@ def stretch(inputs: Inputs) -> DataFrame:
             of_run = sums.setdefault(run, [0, 0])
             of_run[0] += hops
             of_run[1] += depth
-    found = [(run, hops / depth) for run, (hops, depth) in sums.items()]
-    return inputs.rows(found, "run string, overlay_stretch double")
+    stretches = [(run, hops / depth) for run, (hops, depth) in sums.items()]
+    return inputs.rows(stretches, "run string, overlay_stretch double")
 
 
 OVERLAY_DEPTH: Final = MeasuredMetric(

@@ -23,7 +23,7 @@ from spark_analysis.measures.delay import DELAY
 from spark_analysis.measures.measure import Version
 from spark_analysis.report.metric import MeasuredMetric, significant
 
-VERSION: Final = Version(1, "70a2bedc5afc")
+VERSION: Final = Version(1, "fe975cb9d2d0")
 
 _SHORTEST: Final = "run string, publisher long, receiver long, shortest int"
 
@@ -49,7 +49,7 @@ def shortest_hops(run: Run) -> Iterator[tuple[str, int, int, int]]:
         return
     ids = [node.id for node in scenario.nodes]
     actions = {
-        action: {each.node for each in scenario.workload if each.action == action}
+        action: {operation.node for operation in scenario.workload if operation.action == action}
         for action in ("publish", "subscribe")
     }
     if not all(actions.values()):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(2, "79405e2b2a7f")
+VERSION: Final = Version(2, "03d2d6f8cf66")
 
 
 BEFORE: Final = 30.0
@@ -79,22 +79,22 @@ def recovery(events: Sequence[Published], start: float, until: float) -> Recover
 
     What is published from `until` on (the next fault, or the end) does not count.
     """
-    before = _ratio([each for each in events if start - BEFORE <= each.time < start])
-    after = [each for each in events if start <= each.time < until and each.expected]
+    before = _ratio([event for event in events if start - BEFORE <= event.time < start])
+    after = [event for event in events if start <= event.time < until and event.expected]
     if not before or not after:
         return Recovery(before, None, None)
-    lowest, found, dipped = 1.0, None, False
+    lowest, recovered, dipped = 1.0, None, False
     for first, event in enumerate(after):
         if first and event.time + WINDOW > after[-1].time:
             break  # too little is left to tell
-        ratio = _ratio([each for each in after[first:] if each.time < event.time + WINDOW])
+        ratio = _ratio([later for later in after[first:] if later.time < event.time + WINDOW])
         assert ratio is not None
         lowest = min(lowest, ratio)
         if ratio < RECOVERED * before:
-            dipped, found = True, None if not dipped else found
-        elif dipped and found is None:
-            found = event.time - start
-    return Recovery(before, lowest, found if dipped else 0.0)
+            dipped, recovered = True, None if not dipped else recovered
+        elif dipped and recovered is None:
+            recovered = event.time - start
+    return Recovery(before, lowest, recovered if dipped else 0.0)
 
 
 def recoveries(table: pd.DataFrame, living: str = "") -> Iterator[Recovery]:
@@ -108,8 +108,8 @@ def came_back(faults: Iterable[Recovery]) -> tuple[int, int]:
 
     It is not known if nothing was delivered before a fault or expected after it.
     """
-    known = [each for each in faults if _is(each.before) and _is(each.lowest)]
-    return sum(_is(each.recovery) for each in known), len(known)
+    comparable = [fault for fault in faults if _is(fault.before) and _is(fault.lowest)]
+    return sum(_is(fault.recovery) for fault in comparable), len(comparable)
 
 
 def _is(value: float | None) -> bool:
@@ -118,8 +118,8 @@ def _is(value: float | None) -> bool:
 
 
 def _ratio(events: Sequence[Published]) -> float | None:
-    expected = sum(each.expected for each in events)
-    return sum(each.received for each in events) / expected if expected else None
+    expected = sum(event.expected for event in events)
+    return sum(event.received for event in events) / expected if expected else None
 
 
 def fault_rows(inputs: Inputs) -> list[tuple[Any, ...]]:
@@ -138,15 +138,15 @@ def fault_rows(inputs: Inputs) -> list[tuple[Any, ...]]:
         events[name].append(event)
         if not any(begin <= time < end for begin, end in outages.get((name, publisher), ())):
             living[name].append(event)
-    ends = {each.run: (each.end_ns - each.epoch_ns) / 1e9 for each in inputs.once(facts)}
-    found = []
+    ends = {row.run: (row.end_ns - row.epoch_ns) / 1e9 for row in inputs.once(facts)}
+    rows = []
     for run in faulty:
         published, of_living = sorted(events[run.name]), sorted(living[run.name])
         end = min(ends[run.name], run.scenario.duration)
         faults = [fault for fault in run.faults if fault.start < end]
         for number, fault in enumerate(faults, start=1):
             following = min((f.start for f in faults if f.start > fault.start), default=end)
-            found.append(
+            rows.append(
                 (
                     run.name,
                     number,
@@ -159,12 +159,12 @@ def fault_rows(inputs: Inputs) -> list[tuple[Any, ...]]:
                     *recovery(of_living, fault.start, following),
                 )
             )
-    return found
+    return rows
 
 
 def _outages(inputs: Inputs) -> dict[tuple[str, int], list[tuple[float, float]]]:
     """Return when nodes were down, seconds into the run, by run and node id."""
-    epochs = {each.run: each.epoch_ns for each in inputs.once(facts)}
+    epochs = {row.run: row.epoch_ns for row in inputs.once(facts)}
     outages: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for run, node, begin, end in (*inputs.once(crashes), *inputs.once(silences)):
         times = (begin - epochs[run]) / 1e9, (end - epochs[run]) / 1e9
@@ -303,17 +303,17 @@ _LIVING: Final = column(
 
 def _by_run(inputs: Inputs, *, living: bool = False) -> dict[str, list[Recovery]]:
     """Return how delivery recovered from each fault; `living`: of publishers whose node was up."""
-    found: dict[str, list[Recovery]] = {}
+    by_run: dict[str, list[Recovery]] = {}
     count = len(Recovery._fields)
     for run, *values in inputs.once(fault_rows):
         answer = values[-count:] if living else values[-2 * count : -count]
-        found.setdefault(run, []).append(Recovery(*answer))
-    return found
+        by_run.setdefault(run, []).append(Recovery(*answer))
+    return by_run
 
 
 def _means(inputs: Inputs) -> Iterator[tuple[str, float]]:
     for run, faults in _by_run(inputs).items():
-        times = [each.recovery for each in faults if each.recovery is not None]
+        times = [fault.recovery for fault in faults if fault.recovery is not None]
         if times:
             yield run, sum(times) / len(times)
 

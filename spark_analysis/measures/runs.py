@@ -40,7 +40,7 @@ from spark_analysis.engine.tables import Inputs, Query
 from spark_analysis.measures.clients import PUBLICATIONS
 from spark_analysis.measures.measure import Version
 
-VERSION: Final = Version(1, "2ebc30ce7942")
+VERSION: Final = Version(1, "c88d4ff6f827")
 
 SETTLE: Final = 2.0
 """Seconds before the end of a run after which an event is not settled, by default."""
@@ -116,7 +116,7 @@ def bucket_width(inputs: Inputs) -> float:
     """Return the width of buckets over time, seconds: as asked for, or by the longest run."""
     if inputs.width is not None:
         return inputs.width
-    span = max((each.end_ns - each.epoch_ns) / 1e9 for each in inputs.once(facts))
+    span = max((row.end_ns - row.epoch_ns) / 1e9 for row in inputs.once(facts))
     return round_width(span, max(map(publishing_interval, inputs.runs)))
 
 
@@ -148,14 +148,14 @@ def first_publications(
 ) -> dict[str, dict[tuple[int, int], int]]:
     """Return, for runs without `run.json`, the Unix time (ns) of each (publisher, sequence)."""
     names = [run.name for run in runs if run.record is None]
-    found: dict[str, dict[tuple[int, int], int]] = {name: {} for name in names}
+    first: dict[str, dict[tuple[int, int], int]] = {name: {} for name in names}
     if names:
         table = publications.filter(sf.col("run").isin(names))
         for run, publisher, sequence, time_ns in table.select(
             "run", "publisher", "sequence", "time_ns"
         ).collect():
-            found[run][publisher, sequence] = time_ns
-    return found
+            first[run][publisher, sequence] = time_ns
+    return first
 
 
 def estimated_epoch(run: Run, published: Mapping[tuple[int, int], int], first_ns: int) -> int:
@@ -240,7 +240,7 @@ def silences(inputs: Inputs) -> list[Outage]:
 def _outages(inputs: Inputs, kinds: Sequence[Kind]) -> Iterator[Outage]:
     if not any(run.faults for run in inputs.runs):
         return
-    epochs = {each.run: each.epoch_ns for each in inputs.once(facts)}
+    epochs = {row.run: row.epoch_ns for row in inputs.once(facts)}
     for run in inputs.runs:
         for kind in kinds:
             yield from outages(run, kind, epochs[run.name])

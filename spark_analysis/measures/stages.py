@@ -206,26 +206,26 @@ def _steps(
 def _arrival(candidates: Iterable[Seen], caused: Seen, destination: int) -> Seen | None:
     """Return the reception that made a node do something: the first, of those most likely."""
     likely = (destination, ANY_NODE, BROADCAST)
-    found: Seen | None = None
+    arrival: Seen | None = None
     best = 0
     for frame in candidates:
         if frame.time_ns > caused.time_ns:
             break
         rank = likely.index(frame.destination) if frame.destination in likely else len(likely)
-        if found is None or rank < best:
-            found, best = frame, rank
-    return found
+        if arrival is None or rank < best:
+            arrival, best = frame, rank
+    return arrival
 
 
 def _departure(candidates: Iterable[Seen], arrival: Seen) -> Seen | None:
     """Return the transmission of a received frame: the last of that frame before it."""
-    found = None
+    departure = None
     for frame in candidates:
         if frame.time_ns > arrival.time_ns:
             break
         if (frame.destination, frame.target) == (arrival.destination, arrival.target):
-            found = frame
-    return found
+            departure = frame
+    return departure
 
 
 def steps(frames: DataFrame, nodes: DataFrame) -> DataFrame:

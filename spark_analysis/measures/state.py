@@ -41,7 +41,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "340821f15ad9")
+VERSION: Final = Version(1, "7add45aac2eb")
 
 
 STEP: Final = 5.0
@@ -65,8 +65,8 @@ PLACES: Final = Query(
 def _steps(inputs: Inputs) -> dict[str, int]:
     """Return how many steps each run has: up to its end, no longer than the scenario."""
     return {
-        each.run: int(min((each.end_ns - each.epoch_ns) / 1e9, each.duration) // STEP)
-        for each in inputs.once(facts)
+        row.run: int(min((row.end_ns - row.epoch_ns) / 1e9, row.duration) // STEP)
+        for row in inputs.once(facts)
     }
 
 
@@ -155,14 +155,14 @@ def _at_cell(name: str) -> Column:
 
 def _entries(inputs: Inputs) -> DataFrame:
     """Return run, node_id, step, advertisements, subscriptions, entry_bytes."""
-    told = inputs.of(CELL_MESSAGES).filter(
+    entries = inputs.of(CELL_MESSAGES).filter(
         sf.col("kind").isin([int(kind) for kind in ENTRIES])
         & (sf.col("flags").bitwiseAND(FLAG_REPLICA) != 0)
     )
     own = inputs.of(PLACES).withColumnsRenamed({"cell_column": "own_column", "cell_row": "own_row"})
     entry = ("kind", "issuer", "topic", "replica", "item")
     stored = (
-        _kept(told, inputs, "kept")
+        _kept(entries, inputs, "kept")
         .join(own, _AT)
         .filter(_at_cell("cell") | sf.coalesce(_at_cell("target"), sf.lit(False)))
         .groupBy(*_AT, *entry)
@@ -224,7 +224,7 @@ def state_tables(tables: RunTables) -> list[TextTable]:
     rows = [
         [
             name.replace("adjacent", "of these, in its cell or an adjacent one"),
-            *(write(float(each)) for each in (kept[name].mean(), kept[name].max())),
+            *(write(float(value)) for value in (kept[name].mean(), kept[name].max())),
             write(float(last[name].mean())),
         ]
         for name, write in (

@@ -30,7 +30,7 @@ from spark_analysis.measures.runs import Outage, crashes
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "de8c69e8b1bf")
+VERSION: Final = Version(1, "2c0bb95d2405")
 
 
 LEASE_NS: Final = int(LEASE * 1e9)
@@ -99,13 +99,13 @@ def intervals(
     from, until, Unix ns.
     """
     crashed = sorted(crashes)
-    found: list[SubscribedInterval] = []
+    ended: list[SubscribedInterval] = []
     held: dict[tuple[int, int], _Open] = {}
 
     def close(key: tuple[int, int], time_ns: int) -> None:
         if (old := held.pop(key, None)) is not None:
             until = min(time_ns, old.last_ns + LEASE_NS)
-            found.append(
+            ended.append(
                 SubscribedInterval(*key, old.subscription, old.from_ns, until, old.renewals)
             )
 
@@ -146,7 +146,7 @@ def intervals(
     crash(max((old.last_ns for old in held.values()), default=0) + LEASE_NS)
     for key, old in list(held.items()):
         close(key, old.last_ns + LEASE_NS)
-    return found
+    return ended
 
 
 def subscriptions(requests: DataFrame, crashes: Sequence[Outage] = ()) -> DataFrame:
@@ -157,13 +157,13 @@ def subscriptions(requests: DataFrame, crashes: Sequence[Outage] = ()) -> DataFr
     by_node: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for run, node_id, from_ns, until_ns in crashes:
         by_node.setdefault((run, node_id), []).append((from_ns, until_ns))
-    wanted = requests.filter(sf.col("kind").isin(int(Kind.SUBSCRIBE), int(Kind.UNSUBSCRIBE)))
-    found = (
-        wanted.select("run", "node_id", "time_ns", "client", "kind", "sequence", "body")
+    changes = requests.filter(sf.col("kind").isin(int(Kind.SUBSCRIBE), int(Kind.UNSUBSCRIBE)))
+    stretches = (
+        changes.select("run", "node_id", "time_ns", "client", "kind", "sequence", "body")
         .groupBy("run", "node_id")
         .applyInArrow(lambda table: _of_node(table, by_node), SUBSCRIPTIONS.schema)
     )
-    return found.to(SUBSCRIPTIONS.schema)
+    return stretches.to(SUBSCRIPTIONS.schema)
 
 
 def _of_node(
@@ -175,7 +175,7 @@ def _of_node(
         Request(row["time_ns"], row["client"], row["kind"], row["sequence"], row["body"])
         for row in rows
     )
-    found = intervals(requests, crashes.get((rows[0]["run"], rows[0]["node_id"]), ()))
+    subscribed = intervals(requests, crashes.get((rows[0]["run"], rows[0]["node_id"]), ()))
     return pa.Table.from_pylist(
         [
             {
@@ -190,7 +190,7 @@ def _of_node(
                 "until_ns": interval.until_ns,
                 "renewals": interval.renewals,
             }
-            for interval in found
+            for interval in subscribed
         ],
         schema=to_arrow_schema(SUBSCRIPTIONS.schema),
     )

@@ -24,7 +24,7 @@ from spark_analysis.measures.runs import FACTS, RUNS, facts
 from spark_analysis.measures.subscriptions import SUBSCRIPTIONS
 from spark_analysis.report.metric import MeasuredMetric
 
-VERSION: Final = Version(1, "93d2eadcadbe")
+VERSION: Final = Version(1, "7f619c0d59fb")
 
 MEASURED: Final[tuple[MeasuredMetric, ...]] = tuple(declared("METRICS"))
 """The metrics of the other files that bring a column of their own, by the names of the files."""
@@ -99,7 +99,7 @@ def _make(inputs: Inputs) -> DataFrame:
     Its columns meet in the driver: to plan a join of a row a run for each takes Spark longer than
     all that they join.
     """
-    rows: dict[str, dict[str, Any]] = {each.run: each._asdict() for each in inputs.once(facts)}
+    rows: dict[str, dict[str, Any]] = {row.run: row._asdict() for row in inputs.once(facts)}
     events = inputs.of(EVENTS)
     parts = (
         inputs.of(SUBSCRIPTIONS).groupBy("run").agg(sf.count("*").alias("subscriptions")),
@@ -111,13 +111,13 @@ def _make(inputs: Inputs) -> DataFrame:
         *(inputs.of(metric.measure) for metric in MEASURED),
     )
     for part in parts:
-        for found in part.collect():
-            rows[found["run"]].update(found.asDict())
+        for columns in part.collect():
+            rows[columns["run"]].update(columns.asDict())
     for name, *_, captured, _ in node_rows(inputs.runs, inputs.surveys):
         rows[name]["radios"] = rows[name].get("radios", 0) + captured
     names = SUMMARY.schema.names
-    made = [[row.get(name) for name in names] for row in map(_completed, rows.values())]
-    return inputs.rows(made, SUMMARY.schema)
+    summary_rows = [[row.get(name) for name in names] for row in map(_completed, rows.values())]
+    return inputs.rows(summary_rows, SUMMARY.schema)
 
 
 SUMMARY: Final = Table(

@@ -100,15 +100,15 @@ class _Shown(ast.NodeTransformer):
 
 def _statement(node: ast.stmt, names: Mapping[str, str]) -> _Statement:
     metric = any(
-        isinstance(each, ast.keyword) and each.arg == _OF_METRIC for each in ast.walk(node)
+        isinstance(part, ast.keyword) and part.arg == _OF_METRIC for part in ast.walk(node)
     )
-    called = {full_name(each.func, names) for each in ast.walk(node) if isinstance(each, ast.Call)}
+    called = {full_name(part.func, names) for part in ast.walk(node) if isinstance(part, ast.Call)}
     binds = frozenset(_bound(node))
-    left = _Shown().visit(node)
-    uses = frozenset(each.id for each in ast.walk(left) if isinstance(each, ast.Name))
+    stripped = _Shown().visit(node)
+    uses = frozenset(part.id for part in ast.walk(stripped) if isinstance(part, ast.Name))
     of_summary = metric or f"{_TABLES}.SummaryColumn" in called
     return _Statement(
-        json.dumps(_plain(left)), binds, uses, bool(called & _QUERIES) or metric, of_summary
+        json.dumps(_plain(stripped)), binds, uses, bool(called & _QUERIES) or metric, of_summary
     )
 
 
@@ -120,7 +120,7 @@ def _plain(node: Any) -> Any:
             type(node).__name__,
             *([name, _plain(value)] for name, value in fields if value not in (None, [])),
         ]
-    return [_plain(each) for each in node] if isinstance(node, list) else repr(node)
+    return [_plain(item) for item in node] if isinstance(node, list) else repr(node)
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:
@@ -128,9 +128,9 @@ def _bound(node: ast.stmt) -> Iterator[str]:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         yield node.name
         return
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-            yield each.id
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            yield part.id
 
 
 class Files:
@@ -199,20 +199,20 @@ class Files:
 
     def _needed(self, roots: Iterable[tuple[str, int]]) -> dict[str, set[int]]:
         """Return the statements that some need, these too, by module."""
-        found: dict[str, set[int]] = {}
-        left = list(roots)
-        while left:
-            name, index = left.pop()
-            if index in found.setdefault(name, set()):
+        needed: dict[str, set[int]] = {}
+        pending = list(roots)
+        while pending:
+            name, index = pending.pop()
+            if index in needed.setdefault(name, set()):
                 continue
-            found[name].add(index)
+            needed[name].add(index)
             file = self.files[name]
             for use in file.statements[index].uses:
                 module, _, other = file.origin(use).rpartition(".")
-                left += [(name, each) for each in file.index(use)]
+                pending += [(name, number) for number in file.index(use)]
                 if module in self.files:
-                    left += [(module, each) for each in self.files[module].index(other)]
-        return found
+                    pending += [(module, number) for number in self.files[module].index(other)]
+        return needed
 
 
 @functools.cache

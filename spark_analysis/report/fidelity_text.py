@@ -56,8 +56,8 @@ def verdict_of(fidelity: Fidelity | None, backend: str | None) -> FidelityVerdic
         )
     if not fidelity.kept_real_time:
         cause = [check for check in failed if not check.caution]
-        told = any(check.name == LATE_P99 and check.value is not None for check in fidelity.checks)
-        if [check.name for check in cause] == [CLIENTS_LATE] and told:
+        timed = any(check.name == LATE_P99 and check.value is not None for check in fidelity.checks)
+        if [check.name for check in cause] == [CLIENTS_LATE] and timed:
             (late,) = cause
             return FidelityVerdict(
                 "bad",

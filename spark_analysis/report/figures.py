@@ -220,8 +220,8 @@ def hop_classes(delays: Array, hops: npt.NDArray[np.int64]) -> list[HopClass]:
         middle = np.cumsum(counts) - counts / 2
         group = np.minimum(HOP_CURVES * middle / counts.sum(), HOP_CURVES - 1).astype(np.int64)
     classes = []
-    for each in np.unique(group):
-        low, high = (int(value) for value in present[group == each][[0, -1]])
+    for index in np.unique(group):
+        low, high = (int(value) for value in present[group == index][[0, -1]])
         label = f"{low} hop{'' if low == 1 else 's'}" if low == high else f"{low}–{high} hops"
         classes.append(HopClass(label, low, delays[(hops >= low) & (hops <= high)]))
     return classes

@@ -33,13 +33,13 @@ def marks(tables: RunTables) -> list[Mark]:
     ]
 
 
-def listed(found: Sequence[Mark]) -> str:
+def listed(of_prompt: Sequence[Mark]) -> str:
     """Return marks in words, with the numbers that figures have at them; empty if none."""
-    if not found:
+    if not of_prompt:
         return ""
-    told = "; ".join(
+    texts = "; ".join(
         f"{index}: {mark.text} at {number(mark.time)} s"
-        for index, mark in enumerate(found[:LISTED], start=1)
+        for index, mark in enumerate(of_prompt[:LISTED], start=1)
     )
-    more = f"; and {len(found) - LISTED} more" if len(found) > LISTED else ""
-    return f" Numbers at the top: what was done at the prompt. {told}{more}."
+    more = f"; and {len(of_prompt) - LISTED} more" if len(of_prompt) > LISTED else ""
+    return f" Numbers at the top: what was done at the prompt. {texts}{more}."

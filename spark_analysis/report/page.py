@@ -36,9 +36,9 @@ class NumberedFigure:
 
 def report_environment() -> Environment:
     """Return what makes pages of the templates that show measured values: they have `measure`."""
-    made = environment()
-    made.filters["measure"] = measure
-    return made
+    pages = environment()
+    pages.filters["measure"] = measure
+    return pages
 
 
 def write_html(path: Path, html: str) -> Path:

@@ -227,14 +227,14 @@ def _drop_style_sheet(root: ElementTree.Element) -> None:
 
 def _references(root: ElementTree.Element) -> set[str]:
     """Return the identifiers that something in the drawing refers to."""
-    found: set[str] = set()
+    identifiers: set[str] = set()
     for element in root.iter():
         link = element.get(_XLINK, "")
         if link.startswith("#"):
-            found.add(link[1:])
+            identifiers.add(link[1:])
         for value in element.attrib.values():
-            found.update(_REFERENCE.findall(value))
-    return found
+            identifiers.update(_REFERENCE.findall(value))
+    return identifiers
 
 
 def _rewrite(

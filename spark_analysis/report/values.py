@@ -100,7 +100,7 @@ def _label(figure: Figure, axes: Axes, name: str) -> str:
     shared = figure.get_supxlabel() if name == "x" else figure.get_supylabel()
     if not axis.get_label_text():  # panels above each other share the lowest one's
         group = axes.get_shared_x_axes() if name == "x" else axes.get_shared_y_axes()
-        texts = [each.xaxis if name == "x" else each.yaxis for each in group.get_siblings(axes)]
+        texts = [panel.xaxis if name == "x" else panel.yaxis for panel in group.get_siblings(axes)]
         shared = next((other.get_label_text() for other in texts if other.get_label_text()), shared)
     text = (axis.get_label_text() or shared).replace("\n", " ")
     formatter = axis.get_major_formatter()
