@@ -100,7 +100,7 @@ def agree(
     and messages of an event), otherwise 1.
     """
     chosen = _backends(backends)
-    wanted = _repeats(repeats)
+    count = _repeats(repeats)
     values = settings_of(settings, nodes, workload, fault)
     scenario = scenario_of(topology, protocol, values, duration, seed)
     try:
@@ -113,7 +113,7 @@ def agree(
         with Analyst(folder) as analyst, ExitStack() as stack:
             ahead = analyst if possible() else None
             under_way = ahead.start if ahead is not None else _nothing
-            folders = _run(scenario, chosen, wanted, folder, under_way)
+            folders = _run(scenario, chosen, count, folder, under_way)
             while True:
                 if ahead is not None:
                     RunFolder(folder).give_to_caller()
@@ -121,7 +121,7 @@ def agree(
                 else:
                     keep_session(stack)
                     written = compare_folders(folders, names(chosen), folder)
-                needed = max((each.agreement.needed or 0 for each in written), default=0)
+                needed = max((pair.agreement.needed or 0 for pair in written), default=0)
                 more = enough(len(folders), needed)
                 if repeats != AUTO or more <= len(folders):
                     break
@@ -135,20 +135,20 @@ def agree(
         fail(f"{explained(error)}: {error.filename or folder}")
     finally:
         RunFolder(folder).give_to_caller()
-    for each in written:
-        show(console, each.agreement)
-        console.print(f"report: {each.page}", highlight=False, soft_wrap=True)
-    if any(each.agreement.outcome != AgreementOutcome.AGREE for each in written):
+    for comparison in written:
+        show(console, comparison.agreement)
+        console.print(f"report: {comparison.page}", highlight=False, soft_wrap=True)
+    if any(comparison.agreement.outcome != AgreementOutcome.AGREE for comparison in written):
         raise typer.Exit(FAILED)
 
 
-def enough(made: int, needed: int) -> int:
+def enough(repeats: int, needed: int) -> int:
     """Return how many repeats to have next if so many are made and so many would decide.
 
     0 needed is decided.  At most twice as many at a time: what would decide is itself an estimate
     from those that are made.
     """
-    return min(max(needed, made + 1), 2 * made, MOST_REPEATS) if needed else made
+    return min(max(needed, repeats + 1), 2 * repeats, MOST_REPEATS) if needed else repeats
 
 
 def _repeats(text: str) -> int:

@@ -123,8 +123,8 @@ class Analyst:
         """
         paths = [[str(folder) for folder in repeat] for repeat in folders]
         order = _Order(folders=paths, names=[*names], out=str(out), quiet=False)
-        found: list[WrittenComparison] = self._done(order, "agree again")
-        return found
+        comparisons: list[WrittenComparison] = self._done(order, "agree again")
+        return comparisons
 
     def _done(self, order: _Order, again: str) -> Any:
         """Return what an order has brought; `again` is the command to repeat if it was killed."""
@@ -144,12 +144,12 @@ class Analyst:
         _raise_priority(self._process.pid, self._niceness, self._share)
         with Watch(partial(family, self._process.pid), idle_limit=IDLE_LIMIT) as watch:
             try:
-                told = pickle.load(self._answers)  # noqa: S301  from a child of ours
+                result = pickle.load(self._answers)  # noqa: S301  from a child of ours
             except (EOFError, pickle.UnpicklingError):  # it was killed, perhaps as it answered
                 code = self._process.wait()
             else:
                 self._idle = True
-                return told
+                return result
         if watch.cause is not None:
             fail(f"the analysis was given up: {watch.cause}; do it again: {PROGRAM} {again}")
         if code < 0:
@@ -212,10 +212,10 @@ def serve(orders: Iterable[str], answers: IO[bytes], stack: ExitStack) -> int:
     """
     for line in orders:
         try:
-            told = _obey(json.loads(line), stack)
+            result = _obey(json.loads(line), stack)
         except typer.Exit as end:
             return end.exit_code
-        pickle.dump(told, answers)
+        pickle.dump(result, answers)
         answers.flush()
     return 0
 
@@ -233,10 +233,10 @@ def _obey(order: _Order, stack: ExitStack) -> object:
         keep_session(stack)
         return compare_folders(folders, order["names"], Path(order["out"]))
     ((folder,),) = folders
-    made = analyse_folders([folder])
+    reports = analyse_folders([folder])
     # Not an `AnalysisOutcome`, which has another name in the process that asks.
-    told = outcome(read_run(folder), made)
-    return told, flaws([told])
+    result = outcome(read_run(folder), reports)
+    return result, flaws([result])
 
 
 class _OrderedError(Exception):
@@ -286,9 +286,9 @@ def _raise_priority(process: int, niceness: int, share: int) -> None:
     share_as(process, share)
     with suppress(psutil.Error):
         here = psutil.Process(process)
-        for each in (here, *here.children(recursive=True)):
+        for member in (here, *here.children(recursive=True)):
             with suppress(psutil.Error, OSError):
-                for thread in each.threads():
+                for thread in member.threads():
                     os.sched_setscheduler(thread.id, os.SCHED_OTHER, os.sched_param(0))
                     os.setpriority(os.PRIO_PROCESS, thread.id, niceness)
 

@@ -53,28 +53,28 @@ def analyze(
     """
     quiet(be_quiet)
     resolved = {folder: _resolve(folder) for folder in folders}
-    found = [there for there in resolved.values() if there is not None]
-    for there in found:
-        _give_to_caller(there)
-    drop(*found, *([out] if out is not None else []))
-    for there in found:
-        note_killed(there)
-    missing = [folder for folder, there in resolved.items() if there is None]
-    if not found:
+    run_folders = [folder for folder in resolved.values() if folder is not None]
+    for folder in run_folders:
+        _give_to_caller(folder)
+    drop(*run_folders, *([out] if out is not None else []))
+    for folder in run_folders:
+        note_killed(folder)
+    missing = [folder for folder, path in resolved.items() if path is None]
+    if not run_folders:
         fail(f"no run folder {missing[0]}; runs are made under {RUNS}", USAGE)
-    scripts = [each for each in found if is_script_run(each)]
-    told, refused = _report_scripts(scripts, out)
-    pages = [each["report"] for each in told]
-    if others := [each for each in found if each not in scripts]:
-        made = analyse_folders(others, master, out)
-        told += [outcome(run, made) for run in made.analysis.runs]
-        pages += made.pages
-        refused += made.refused
+    scripts = [folder for folder in run_folders if is_script_run(folder)]
+    outcomes, refused = _report_scripts(scripts, out)
+    pages = [result["report"] for result in outcomes]
+    if others := [folder for folder in run_folders if folder not in scripts]:
+        reports = analyse_folders(others, master, out)
+        outcomes += [outcome(run, reports) for run in reports.analysis.runs]
+        pages += reports.pages
+        refused += reports.refused
     if as_json:
-        print_json({"runs": told, "pages": pages, "refused": [*missing, *refused]})
+        print_json({"runs": outcomes, "pages": pages, "refused": [*missing, *refused]})
     refused = [f"no run folder {folder}" for folder in missing] + refused
     if strict:
-        refused += flaws(told)
+        refused += flaws(outcomes)
     if refused:
         for line in refused[:-1]:
             print_error(line)
@@ -85,7 +85,7 @@ def _report_scripts(
     folders: Sequence[Path], out: Path | None
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Write tables and reports of runs of `mn`; return their outcomes, and why others have none."""
-    told, refused = [], []
+    outcomes, refused = [], []
     for folder in map(Path.resolve, folders):
         results = folder if out is None else out.resolve() / folder.name
         try:
@@ -95,9 +95,9 @@ def _report_scripts(
             continue
         finally:
             _give_to_caller(folder, results)
-        told.append(script_outcome(folder, report))
+        outcomes.append(script_outcome(folder, report))
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
-    return told, refused
+    return outcomes, refused
 
 
 def analyse_folders(
@@ -106,25 +106,25 @@ def analyse_folders(
     """Analyse run folders with a Spark master, write their reports and print the key figures."""
     try:
         with AnalysisDisplay(console) as display:
-            made = analyse_and_report(folders, master, display.progress, out)
+            reports = analyse_and_report(folders, master, display.progress, out)
     except AnalysisError as error:
         fail(str(error))
     finally:
         for folder in folders:
             _give_to_caller(folder, folder if out is None else out / folder.resolve().name)
-    summarise(console, made.analysis, METRICS)
-    for page in made.pages:
+    summarise(console, reports.analysis, METRICS)
+    for page in reports.pages:
         console.print(f"report: {page}", highlight=False, soft_wrap=True)
-    return made
+    return reports
 
 
 def _give_to_caller(run: Path, results: Path | None = None) -> None:
     """Hand over a run folder, or what was made of one elsewhere, and no other folder."""
-    made = results or run
-    if made.is_dir() and (is_script_run(run) or (run / "scenario.json").is_file()):
-        RunFolder(made).give_to_caller()
+    folder = results or run
+    if folder.is_dir() and (is_script_run(run) or (run / "scenario.json").is_file()):
+        RunFolder(folder).give_to_caller()
 
 
 def _resolve(folder: Path) -> Path | None:
     """Return the run folder meant: as given, or by its name in the default folder."""
-    return next((each for each in (folder, RUNS / folder) if each.is_dir()), None)
+    return next((path for path in (folder, RUNS / folder) if path.is_dir()), None)

@@ -33,14 +33,14 @@ class LazyGroup(TyperGroup):
         command = COMMANDS.get(cmd_name)
         if command is None:
             return None
-        found = command.load()
-        if isinstance(found, typer.Typer):
-            group = get_group(found)
+        loaded = command.load()
+        if isinstance(loaded, typer.Typer):
+            group = get_group(loaded)
             group.name = cmd_name
             return group
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         settings = {"allow_extra_args": True, "ignore_unknown_options": True}
-        alone.command(cmd_name, context_settings=settings if command.passes_on else None)(found)
+        alone.command(cmd_name, context_settings=settings if command.passes_on else None)(loaded)
         return get_command(alone)
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:

@@ -114,36 +114,36 @@ def artifact(
 
 
 def _read(folder: Path) -> _Bundled:
-    there = next((each for each in (folder, RUNS / folder) if each.is_dir()), folder).resolve()
-    if is_script_run(there):
-        return _of_script(there)
+    run_folder = next((path for path in (folder, RUNS / folder) if path.is_dir()), folder).resolve()
+    if is_script_run(run_folder):
+        return _of_script(run_folder)
     try:
-        return _of_run(read_run(there))
+        return _of_run(read_run(run_folder))
     except RunFolderError as error:
         fail(str(error), USAGE)
 
 
 def _of_run(run: Run) -> _Bundled:
-    scenario, found = run.scenario, run.record
+    scenario, facts = run.scenario, run.record
     about = (
         f"{scenario.protocol.name} on {scenario.topology}: {len(scenario.nodes)} "
         f"nodes, {scenario.duration:g} s, seed {scenario.seed}"
     )
-    if found is None:
+    if facts is None:
         return _Bundled(run.path, about, "scenario.json", None, _details(None, None))
-    details = _details(found.backend, found.code or code(), found.versions, found.host)
-    return _Bundled(run.path, about, "scenario.json", found.started, details)
+    details = _details(facts.backend, facts.code or code(), facts.versions, facts.host)
+    return _Bundled(run.path, about, "scenario.json", facts.started, details)
 
 
 def _of_script(folder: Path) -> _Bundled:
-    found = record.read(folder, [])
-    if found is None:
+    script = record.read(folder, [])
+    if script is None:
         return _Bundled(
             folder, "a script for Mininet-WiFi", "script.py", None, _details("tap", None)
         )
-    about = " ".join([f"a script for Mininet-WiFi: {found.name}", *found.arguments])
-    started = datetime.fromtimestamp(found.began_ns / 1e9, UTC).isoformat(timespec="seconds")
-    details = _details("tap", found.code, found.versions, found.host)
+    about = " ".join([f"a script for Mininet-WiFi: {script.name}", *script.arguments])
+    started = datetime.fromtimestamp(script.began_ns / 1e9, UTC).isoformat(timespec="seconds")
+    details = _details("tap", script.code, script.versions, script.host)
     return _Bundled(folder, about, "script.py", started, details)
 
 
@@ -228,13 +228,13 @@ def crate(runs: Sequence[_Bundled], files: Sequence[dict[str, Any]]) -> dict[str
 
 
 def _folder(run: _Bundled, files: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    inside = [each for each in files if str(each["@id"]).startswith(f"{run.name}/")]
+    inside = [file for file in files if str(file["@id"]).startswith(f"{run.name}/")]
     return {
         "@id": f"{run.name}/",
         "@type": "Dataset",
         "name": run.name,
         "description": run.about,
-        "hasPart": [{"@id": each["@id"]} for each in inside],
+        "hasPart": [{"@id": file["@id"]} for file in inside],
     }
 
 

@@ -30,8 +30,8 @@ class Command(NamedTuple):
         source = Path(__file__).with_name(f"{self.module}.py").read_text(encoding="utf-8")
         tree = ast.parse(source)
         functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
-        found = next((each for each in functions if each.name == self.attribute), tree)
-        text = ast.get_docstring(found) or ""
+        documented = next((node for node in functions if node.name == self.attribute), tree)
+        text = ast.get_docstring(documented) or ""
         return " ".join(text.partition("\n\n")[0].split())
 
 

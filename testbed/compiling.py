@@ -123,13 +123,13 @@ def _start_java() -> subprocess.Popen[str]:
 
 def _await_java(java: subprocess.Popen[str]) -> None:
     try:
-        said = java.communicate(timeout=LIMIT)[1].strip()
+        errors = java.communicate(timeout=LIMIT)[1].strip()
     except subprocess.TimeoutExpired:
         java.kill()
-        said = f"not written within {LIMIT:g} s"
+        errors = f"not written within {LIMIT:g} s"
         java.wait(LIMIT)
     if java.returncode:
-        reason = (said.splitlines() or [f"exit code {java.returncode}"])[-1]
+        reason = (errors.splitlines() or [f"exit code {java.returncode}"])[-1]
         console.print(f"no class data for Java, so it starts slower: {reason}")
 
 
@@ -203,27 +203,27 @@ def _build(root: Path, work: Path, files: list[str]) -> None:
     if done.returncode:
         log = root / FOLDER / "failed.log"
         log.write_text(done.stdout + done.stderr, encoding="utf-8")
-        said = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
-        wrong = next((line for line in said if "error:" in line), said[-1])
+        output = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
+        wrong = next((line for line in output if "error:" in line), output[-1])
         raise CompilingError(f"mypyc failed (all of it in {log}): {wrong}")
 
 
 def closure(root: Path, files: Iterable[str]) -> list[str]:
     """Return files and what they import of the project, paths from `root`, sorted."""
-    found: set[str] = set()
-    left = list(files)
-    while left:
-        name = left.pop()
-        if name in found:
+    collected: set[str] = set()
+    pending = list(files)
+    while pending:
+        name = pending.pop()
+        if name in collected:
             continue
-        found.add(name)
+        collected.add(name)
         tree = ast.parse((root / name).read_text(encoding="utf-8"))
         for module in _imported(tree):
             stem = module.replace(".", "/")
-            left += [
+            pending += [
                 path for path in (f"{stem}.py", f"{stem}/__init__.py") if (root / path).is_file()
             ]
-    return sorted(found)
+    return sorted(collected)
 
 
 def _imported(tree: ast.Module) -> Iterable[str]:

@@ -58,12 +58,12 @@ class _OfNames(ShellComplete):
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
         """Return how a word may go on after others."""
-        found = super().get_completions(args, incomplete)
-        return [item for item in found if item.type == "plain"]
+        items = super().get_completions(args, incomplete)
+        return [item for item in items if item.type == "plain"]
 
     def source_vars(self) -> dict[str, Any]:
         """Return what the script is filled with."""
-        function = "_" + "".join(each if each.isalnum() else "_" for each in PROGRAM)
+        function = "_" + "".join(character if character.isalnum() else "_" for character in PROGRAM)
         return {"function": function, "variable": ASKS, "program": PROGRAM}
 
 
@@ -100,8 +100,8 @@ SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _Bash, "zsh": _Zsh, "fi
 
 def enable() -> None:
     """Let Typer answer these shells."""
-    for name, each in SHELLS.items():
-        add_completion_class(each, name)
+    for name, completer in SHELLS.items():
+        add_completion_class(completer, name)
 
 
 def completions(command: Any, words: list[str], incomplete: str) -> list[CompletionItem]:

@@ -144,7 +144,7 @@ def warn_of_infidelity(console: Console, run: Run) -> None:
             soft_wrap=True,
         )
         return
-    failed = [each for each in run.fidelity.checks if not each.ok]
+    failed = [check for check in run.fidelity.checks if not check.ok]
     if not failed:
         return
     heading = (

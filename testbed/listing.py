@@ -66,7 +66,7 @@ def list_(
         fail(str(error), USAGE)
     if as_json:
         fields = ("name", "default", "low", "high", "choices", "help")
-        print_json([{field: getattr(each, field) for field in fields} for each in parameters])
+        print_json([{field: getattr(entry, field) for field in fields} for entry in parameters])
         return
     table = Table("parameter", "default", "range", "meaning", title=name, title_justify="left")
     for parameter in parameters:

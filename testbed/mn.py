@@ -125,8 +125,8 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
 
     `code` is None if a signal ended it.
     """
-    found = record.read_ended(folder)
-    if found is None:
+    script_run = record.read_ended(folder)
+    if script_run is None:
         if code is None:
             end_interrupted("interrupted")
         killed = not 0 <= code < KILLED
@@ -138,7 +138,7 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
         with suppress(OSError):
             record.end_early(folder, cause)
         fail(f"{cause}; its run folder: {folder}", FAILED if killed else code or FAILED)
-    if analyze and found.reached == "built":
+    if analyze and script_run.reached == "built":
         RunFolder(folder).give_to_caller()
         drop(folder)  # before the analysis loads what has threads
         from spark_analysis.errors import AnalysisError
@@ -151,6 +151,6 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
         console.print(f"report: {written}", highlight=False, soft_wrap=True)
     else:
         console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
-    if code is None or found.ended == "interrupted":
+    if code is None or script_run.ended == "interrupted":
         end_interrupted("interrupted")
     raise typer.Exit(code if 0 <= code < 128 else FAILED)

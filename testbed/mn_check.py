@@ -45,10 +45,10 @@ def check_folder(folder: Path, seconds: float | None, runs: Path) -> None:
         line = f"{verdict.script}: {verdict.verdict}{verdict.why and ': ' + verdict.why}"
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     table = Table("script", "verdict", "limits, or why not")
-    for each in verdicts:
-        table.add_row(*each)
+    for verdict in verdicts:
+        table.add_row(*verdict)
     console.print(table)
-    runs_well = sum(each.verdict != "cannot" for each in verdicts)
+    runs_well = sum(verdict.verdict != "cannot" for verdict in verdicts)
     console.print(f"{runs_well} of {len(verdicts)} scripts run", highlight=False)
     if runs_well < len(verdicts):
         raise typer.Exit(FAILED)
@@ -86,16 +86,16 @@ def try_script(script: Path, name: str, seconds: float, runs: Path) -> ScriptVer
 
 def verdict_of(name: str, folder: Path) -> ScriptVerdict:
     """Return the verdict of a run folder."""
-    found = record.read_ended(folder)
-    if found is None:
+    script_run = record.read_ended(folder)
+    if script_run is None:
         return ScriptVerdict(name, "cannot", "its process was killed")
-    line = f"line {found.line}: " if found.line else ""
-    if found.error is not None:
-        return ScriptVerdict(name, "cannot", f"{line}{found.error}")
-    if found.ended == "interrupted":
+    line = f"line {script_run.line}: " if script_run.line else ""
+    if script_run.error is not None:
+        return ScriptVerdict(name, "cannot", f"{line}{script_run.error}")
+    if script_run.ended == "interrupted":
         return ScriptVerdict(name, "cannot", "it was interrupted")
-    if found.reached != "built":
+    if script_run.reached != "built":
         return ScriptVerdict(name, "cannot", "it ended before its network was built")
-    if found.limits:
-        return ScriptVerdict(name, "runs with a limit", "; ".join(found.limits))
+    if script_run.limits:
+        return ScriptVerdict(name, "runs with a limit", "; ".join(script_run.limits))
     return ScriptVerdict(name, "runs", "")

@@ -16,10 +16,10 @@ if TYPE_CHECKING:  # Spark and its packages, which the virtual machine has not
     from spark_analysis.reports import Reports
 
 
-def outcome(run: Run, made: Reports | None = None) -> dict[str, Any]:
+def outcome(run: Run, reports: Reports | None = None) -> dict[str, Any]:
     """Return what there is to say of a run, and of its analysis if there was one."""
     defects = run.record.defects if run.record is not None else None
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "run": run.path,
         "backend": None if run.record is None else run.record.backend,
         "ended": None if run.record is None else run.record.ended,
@@ -27,14 +27,14 @@ def outcome(run: Run, made: Reports | None = None) -> dict[str, Any]:
         "internal_errors": defects.count if defects is not None else 0,
         "problems": run.problems,
     }
-    if made is not None:
+    if reports is not None:
         summary = json.loads((run.results / "summary.json").read_text(encoding="utf-8"))
-        told |= {
+        facts |= {
             "problems": summary.pop("problems"),
             "report": run.results / "report.html",
             "summary": summary,
         }
-    return told
+    return facts
 
 
 def note_killed(folder: Path) -> bool:
@@ -66,16 +66,16 @@ def note_failure(folder: RunFolder, backend: str, cause: str) -> None:
 def script_outcome(folder: Path, report: Path) -> dict[str, Any]:
     """Return what there is to say of a run of `mn`."""
     problems: list[str] = []
-    found = record.read(folder, problems)
+    script_run = record.read(folder, problems)
     fidelity = read_fidelity(RunFolder(folder), problems)
-    if found is None or found.ended == "running":
+    if script_run is None or script_run.ended == "running":
         problems.append(f"the run was not completed: {UNFINISHED}")
-    elif found.error is not None:
-        problems.append(found.error)
+    elif script_run.error is not None:
+        problems.append(script_run.error)
     return {
         "run": folder,
         "backend": "tap",
-        "ended": None if found is None else found.ended,
+        "ended": None if script_run is None else script_run.ended,
         "kept_real_time": None if fidelity is None else fidelity.kept_real_time,
         "internal_errors": 0,
         "problems": problems,
@@ -83,23 +83,23 @@ def script_outcome(folder: Path, report: Path) -> dict[str, Any]:
     }
 
 
-def flaws(told: Iterable[Mapping[str, Any]]) -> list[str]:
+def flaws(outcomes: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return why the numbers of runs are not to be relied on, a line each, by their outcomes."""
-    found = []
-    for each in told:
-        name = each["run"].name
-        if each["kept_real_time"] is False:
-            found.append(f"{name} lost real time or packets: see its report")
-        found += [f"{name}: {problem}" for problem in each["problems"]]
-    return found
+    lines = []
+    for facts in outcomes:
+        name = facts["run"].name
+        if facts["kept_real_time"] is False:
+            lines.append(f"{name} lost real time or packets: see its report")
+        lines += [f"{name}: {problem}" for problem in facts["problems"]]
+    return lines
 
 
 def print_json(value: Any) -> None:
     """Print a value to standard output; paths as text."""
 
-    def plain(each: Any) -> Any:
-        if isinstance(each, Path):
-            return str(each)
-        raise TypeError(f"no JSON: {each!r}")
+    def plain(item: Any) -> Any:
+        if isinstance(item, Path):
+            return str(item)
+        raise TypeError(f"no JSON: {item!r}")
 
     print(json.dumps(value, indent=1, ensure_ascii=False, default=plain))

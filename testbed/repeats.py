@@ -45,13 +45,13 @@ Watch = Callable[[RepeatTurn], AbstractContextManager[Observer]]
 
 def names(backends: Sequence[Backend]) -> tuple[str, ...]:
     """Return what to call the backends, also if two are one."""
-    found: list[str] = []
+    distinct: list[str] = []
     for backend in backends:
         name = backend.name
-        while name in found:
+        while name in distinct:
             name += " again"
-        found.append(name)
-    return tuple(found)
+        distinct.append(name)
+    return tuple(distinct)
 
 
 def make_folder(out: Path | None, runs: Path, scenario: Scenario) -> Path:

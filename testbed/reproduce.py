@@ -97,7 +97,7 @@ def reproduce(
         fail(f"name a paper, or all; there are: {', '.join(paper_names())}", USAGE)
     papers = _papers(paper)
     preset = preset or "quick"
-    chosen = [(each, _preset(each, preset, several=paper == ALL)) for each in papers]
+    chosen = [(loaded, _preset(loaded, preset, several=paper == ALL)) for loaded in papers]
     folder = out or (REPRODUCTIONS if paper == ALL else REPRODUCTIONS / f"{paper}-{preset}")
     _give_to_caller(folder)
     drop(folder, *(known or []), *([markdown.parent] if markdown is not None else []))
@@ -121,18 +121,18 @@ def _list() -> None:
 def _papers(name: str) -> list[Paper]:
     """Return the papers that a name stands for."""
     try:
-        return [load_paper(each) for each in (paper_names() if name == ALL else [name])]
+        return [load_paper(key) for key in (paper_names() if name == ALL else [name])]
     except AnalysisError as error:
         fail(str(error), USAGE)
 
 
 def _preset(paper: Paper, name: str, *, several: bool) -> Preset:
-    found = paper.preset(name)
-    if found is None:
+    chosen = paper.preset(name)
+    if chosen is None:
         known = ", ".join(preset.name for preset in paper.presets)
         of = f"{paper.key}: " if several else ""
         fail(f"{of}no preset {name!r}; there are: {known}", USAGE)
-    return found
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _all(chosen: list[tuple[Paper, Preset]], preset: str, master: str, folder: P
     from spark_analysis.papers.reproduction import write_all
 
     folders = {paper.key: f"{paper.key}-{preset}" for paper, _ in chosen}
-    work = [(paper, each, folder / folders[paper.key]) for paper, each in chosen]
+    work = [(paper, chosen_preset, folder / folders[paper.key]) for paper, chosen_preset in chosen]
     results = _reproduced(work, _How(master))
     try:
         pages = [(result, f"{folders[result.paper.key]}/{PAGE}") for result in results]
@@ -263,6 +263,6 @@ def _give_to_caller(folder: Path) -> None:
     from spark_analysis.papers.reproduction import FINDINGS
 
     # What runs, computes, or only shows has made, at once or in a folder a study, or a paper.
-    made = (FINDINGS, SPEC, f"points/*/{ROWS}")
-    if any(any(folder.glob(f"{depth}{each}")) for each in made for depth in ("", "*/", "*/*/")):
+    outputs = (FINDINGS, SPEC, f"points/*/{ROWS}")
+    if any(any(folder.glob(f"{depth}{name}")) for name in outputs for depth in ("", "*/", "*/*/")):
         RunFolder(folder).give_to_caller()

@@ -254,18 +254,18 @@ def _tell_folder(folder: RunFolder) -> None:
 
 def _conclude(folder: RunFolder, analyze: bool, end: _End, ahead: Analyst | None) -> None:
     """Analyse the run if that is wanted, tell the outcome, and fail if it is not good enough."""
-    told = None
+    analysis = None
     folder.give_to_caller()
     try:
         if ahead is not None:
-            told = ahead.analyse(folder.path, quiet=console.quiet)
+            analysis = ahead.analyse(folder.path, quiet=console.quiet)
         elif analyze:
             # Spark and its packages: not in the virtual machine, and a second to load.
             from testbed.analyze import analyse_folders
 
-            made = analyse_folders([folder.path])
-            found = outcome(read_run(folder.path), made)
-            told = AnalysisOutcome(found, flaws([found]))
+            reports = analyse_folders([folder.path])
+            result = outcome(read_run(folder.path), reports)
+            analysis = AnalysisOutcome(result, flaws([result]))
         else:
             warn_of_infidelity(console, read_run(folder.path))
     except KeyboardInterrupt:
@@ -275,32 +275,32 @@ def _conclude(folder: RunFolder, analyze: bool, end: _End, ahead: Analyst | None
     finally:
         folder.give_to_caller()
     if end.as_json:
-        print_json(outcome(read_run(folder.path)) if told is None else told.outcome)
+        print_json(outcome(read_run(folder.path)) if analysis is None else analysis.outcome)
     _refuse_defects(folder)
     if end.strict:
-        _refuse_flaws(folder, told)
+        _refuse_flaws(folder, analysis)
 
 
 def _refuse_defects(folder: RunFolder) -> None:
     """End with an error if node apps raised: such a run does not measure its protocol."""
     record = read_run(folder.path).record
     if record is not None and record.defects is not None:
-        found = record.defects
-        raised = found.traceback.rpartition("\n")[2]
+        defects = record.defects
+        raised = defects.traceback.rpartition("\n")[2]
         fail(
-            f"{found.count} internal errors of node apps, the first at {found.first}: {raised} "
+            f"{defects.count} internal errors of node apps, the first at {defects.first}: {raised} "
             f"(logs: {folder.logs}); correct the protocol and run it again",
             FAILED,
         )
 
 
-def _refuse_flaws(folder: RunFolder, told: AnalysisOutcome | None) -> None:
+def _refuse_flaws(folder: RunFolder, analysis: AnalysisOutcome | None) -> None:
     """End with an error if the run or its captures are not as they should be (`--strict`)."""
-    if told is not None:
-        found = told.flaws
+    if analysis is not None:
+        reasons = analysis.flaws
     else:
         run = read_run(folder.path)
         lost = run.fidelity is not None and run.fidelity.kept_real_time is False
-        found = [*run.problems, *(["the run lost real time or packets"] if lost else [])]
-    if found:
-        fail(f"--strict: {found[0]}" + (f" (and {len(found) - 1} more)" if found[1:] else ""))
+        reasons = [*run.problems, *(["the run lost real time or packets"] if lost else [])]
+    if reasons:
+        fail(f"--strict: {reasons[0]}" + (f" (and {len(reasons) - 1} more)" if reasons[1:] else ""))

@@ -74,7 +74,7 @@ class SweepDisplay:
             disable=not console.is_terminal,
         )
         self._task = self._progress.add_task("starting Spark", total=None, failed="")
-        self._said = 0.0
+        self._printed = 0.0
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -94,8 +94,8 @@ class SweepDisplay:
             total=progress.total,
             failed=failed,
         )
-        if not console.is_terminal and time.monotonic() - self._said >= QUIET:
-            self._said = time.monotonic()
+        if not console.is_terminal and time.monotonic() - self._printed >= QUIET:
+            self._printed = time.monotonic()
             note = f", {failed}" if failed else ""
             console.print(f"... {doing}: {progress.done} of {progress.total}{note}")
         self._interrupts.check()

@@ -57,10 +57,10 @@ def test(
     for step in STYLE:
         if code := run(step):
             raise typer.Exit(code)
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as report:
         # Tests leave processors idle now and then.
         types = subprocess.Popen(
-            ["nice", sys.executable, "-m", *TYPES], stdout=said, stderr=subprocess.STDOUT
+            ["nice", sys.executable, "-m", *TYPES], stdout=report, stderr=subprocess.STDOUT
         )
         try:
             code = run(tests)
@@ -70,9 +70,9 @@ def test(
         finally:
             wrong = types.wait()
         console.rule(shlex.join(TYPES))
-        said.seek(0)
+        report.seek(0)
         sys.stderr.flush()
-        sys.stdout.write(said.read().decode(errors="replace"))
+        sys.stdout.write(report.read().decode(errors="replace"))
     raise typer.Exit(code or wrong)
 
 

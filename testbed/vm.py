@@ -255,8 +255,8 @@ def _scenario(
                 "out, the report has a replay of the run",
                 USAGE,
             )
-        if told := [word for word in OF_ANALYSIS if word in words]:
-            fail(f"{told[0]} is for the analysis, which is made here: analyze {told[0]} RUN", USAGE)
+        if extra := [word for word in OF_ANALYSIS if word in words]:
+            fail(f"{extra[0]} is for the analysis, which runs here: analyze {extra[0]} RUN", USAGE)
         _check_scenario(words)
     here = ["--no-analyze", "--runs", str(runs.absolute())]
     if words[0] == "mn":  # what follows a script's name is the script's

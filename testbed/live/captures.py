@@ -117,11 +117,11 @@ class Captures:
         Frames of an event of which there is one before that are given together.
         """
         for node, access, capture in self._radios:
-            for found in capture.frames():
-                self._radio(node, access, found)
+            for records in capture.frames():
+                self._radio(node, access, records)
         for node, capture in self._loopbacks:
-            for found in capture.frames():
-                self._loopback(node, found)
+            for records in capture.frames():
+                self._loopback(node, records)
         self._frames.sort()
         self._messages.sort()
         if until_ns is None:
@@ -129,15 +129,15 @@ class Captures:
             messages, self._messages = self._messages, []
             return frames, messages
         longest = round(LONGEST * 1e9)
-        begun = {_same(each) for each in self._frames if 0 <= until_ns - each.time_ns < longest}
+        begun = {_same(frame) for frame in self._frames if 0 <= until_ns - frame.time_ns < longest}
         late = until_ns + longest
         ready = [
-            each.time_ns < until_ns or (each.time_ns < late and _same(each) in begun)
-            for each in self._frames
+            frame.time_ns < until_ns or (frame.time_ns < late and _same(frame) in begun)
+            for frame in self._frames
         ]
-        frames = [each for each, now in zip(self._frames, ready, strict=True) if now]
-        self._frames = [each for each, now in zip(self._frames, ready, strict=True) if not now]
-        messages = [each for each in self._messages if each.time_ns < until_ns]
+        frames = [frame for frame, now in zip(self._frames, ready, strict=True) if now]
+        self._frames = [frame for frame, now in zip(self._frames, ready, strict=True) if not now]
+        messages = [message for message in self._messages if message.time_ns < until_ns]
         self._messages = self._messages[len(messages) :]
         return frames, messages
 
@@ -145,23 +145,23 @@ class Captures:
         self, frames: Iterable[RadioFrame]
     ) -> list[tuple[tuple[int, int], ReplayedTransmission]]:
         """Return the transmissions of events among frames, each with its event, by time."""
-        of_events = [each for each in frames if each.kind in EVENT_KINDS]
-        events = list(dict.fromkeys(each.event for each in of_events))
+        of_events = [frame for frame in frames if frame.kind in EVENT_KINDS]
+        events = list(dict.fromkeys(frame.event for frame in of_events))
         index = {event: number for number, event in enumerate(events)}
         rows = sorted(
             (
-                index[each.event], each.sender, each.to, each.hops, each.destination, each.time_ns,
-                each.node,
+                index[frame.event], frame.sender, frame.to, frame.hops, frame.destination,
+                frame.time_ns, frame.node,
             )
-            for each in of_events
+            for frame in of_events
         )  # fmt: skip
-        found = sorted(transmissions(rows, through=self._through), key=lambda made: made.sent)
-        return [(events[each.event], each) for each in found]
+        ordered = sorted(transmissions(rows, through=self._through), key=lambda hop: hop.sent)
+        return [(events[hop.event], hop) for hop in ordered]
 
-    def _radio(self, node: int, access: bool, found: dict[str, Any]) -> None:
-        rows = np.flatnonzero(found["is_frame"])
-        senders = self._indices.of_addresses(found["ip_src"][rows])
-        columns = [found[name][rows].tolist() for name in _COLUMNS]
+    def _radio(self, node: int, access: bool, records: dict[str, Any]) -> None:
+        rows = np.flatnonzero(records["is_frame"])
+        senders = self._indices.of_addresses(records["ip_src"][rows])
+        columns = [records[name][rows].tolist() for name in _COLUMNS]
         self._frames += [
             RadioFrame(
                 time, node, sender, to, kind, hops, destination, (publisher, sequence), access
@@ -172,23 +172,23 @@ class Captures:
             if sender >= 0
         ]
 
-    def _loopback(self, node: int, found: dict[str, Any]) -> None:
-        said = found["is_frame"] & (found["kind"] >= FIRST_CLIENT_KIND)
-        for row in np.flatnonzero(said).tolist():
-            request = int(found["port_dst"][row]) == CLIENT_PORT
-            kind = int(found["kind"][row])
+    def _loopback(self, node: int, records: dict[str, Any]) -> None:
+        is_message = records["is_frame"] & (records["kind"] >= FIRST_CLIENT_KIND)
+        for row in np.flatnonzero(is_message).tolist():
+            request = int(records["port_dst"][row]) == CLIENT_PORT
+            kind = int(records["kind"][row])
             if request == (kind == Kind.NOTIFY):  # its acknowledgement, or an echo
                 continue
-            begin = int(found["body_offset"][row])
+            begin = int(records["body_offset"][row])
             self._messages.append(
                 ClientMessage(
-                    int(found["time_ns"][row]),
+                    int(records["time_ns"][row]),
                     node,
-                    int(found["port_src" if request else "port_dst"][row]),
+                    int(records["port_src" if request else "port_dst"][row]),
                     kind,
-                    int(found["publisher"][row]),
-                    int(found["sequence"][row]),
-                    bytes(found["data"][begin : begin + int(found["body_length"][row])]),
+                    int(records["publisher"][row]),
+                    int(records["sequence"][row]),
+                    bytes(records["data"][begin : begin + int(records["body_length"][row])]),
                 )
             )
 

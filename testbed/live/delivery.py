@@ -100,4 +100,4 @@ class LiveDelivery:
         return self._intervals[node]
 
     def _is_silent(self, node: int, at_ns: int) -> bool:
-        return any(each.from_ns <= at_ns < each.until_ns for each in self._silences.get(node, ()))
+        return any(down.from_ns <= at_ns < down.until_ns for down in self._silences.get(node, ()))

@@ -43,9 +43,9 @@ class Log:
     def since(self, number: int) -> list[list[Any]]:
         """Return the entries from that number on, as far as kept."""
         missing = self.count - max(number, self._first)
-        found = list(islice(reversed(self._entries), max(0, missing)))
-        found.reverse()
-        return found
+        entries = list(islice(reversed(self._entries), max(0, missing)))
+        entries.reverse()
+        return entries
 
     @property
     def _first(self) -> int:
@@ -76,10 +76,10 @@ class Changes(Log):
 
         If some of these are gone: `missed`, how things stood after them, and those that are kept.
         """
-        found = super().since(number)
+        entries = super().since(number)
         if number >= self._first:
-            return found
-        return [["missed"], *self._last.values(), *self._links.values(), *found]
+            return entries
+        return [["missed"], *self._last.values(), *self._links.values(), *entries]
 
     def _let_go(self, change: list[Any]) -> None:
         kind, node, *rest = change

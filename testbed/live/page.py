@@ -115,26 +115,26 @@ class _Handler(BaseHTTPRequestHandler):
         if host not in HOSTS:  # another site's name for this address
             self.send_error(403)
             return
-        asked = urlsplit(self.path)
-        told: dict[str, Any] | None = None
+        url = urlsplit(self.path)
+        state: dict[str, Any] | None = None
         try:
-            if asked.path == "/":
+            if url.path == "/":
                 text, kind = page_of(self.server.state.scene()), "text/html; charset=utf-8"
-            elif asked.path == "/state":
-                cursor = _cursor(parse_qs(asked.query).get("since", [""])[0])
-                told = self.server.state.state(cursor)
-                text, kind = json.dumps(told), "application/json"
+            elif url.path == "/state":
+                cursor = _cursor(parse_qs(url.query).get("since", [""])[0])
+                state = self.server.state.state(cursor)
+                text, kind = json.dumps(state), "application/json"
             else:
                 self.send_error(404)
                 return
         except Exception:
             self.send_error(500)
             raise
-        if told is not None:
-            self.server.asked()
+        if state is not None:
+            self.server.note_page()
         self._send(text, kind)
-        if told is not None and told["ended"] is not None:
-            self.server.told()
+        if state is not None and state["ended"] is not None:
+            self.server.note_end()
 
     def _send(self, text: str, kind: str) -> None:
         data = text.encode()
@@ -165,7 +165,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.state = state
         self._say = say
-        self._asked = self._told = self._failed = False
+        self._has_page = self._end_learnt = self._failed = False
         self._free = BoundedSemaphore(THREADS)
         self._open: dict[Any, None] = {}
         """The connections that are served, the oldest first."""
@@ -191,16 +191,16 @@ class Server(ThreadingHTTPServer):
             del self._open[request]
             self._free.release()
 
-    def asked(self) -> None:
+    def note_page(self) -> None:
         """Take note that there is a page, which is to get its answer."""
-        if not self._asked:
-            self._asked = True
+        if not self._has_page:
+            self._has_page = True
             self._say(ASKED)
 
-    def told(self) -> None:
+    def note_end(self) -> None:
         """Take note that a page has learnt how the run ended."""
-        if not self._told:
-            self._told = True
+        if not self._end_learnt:
+            self._end_learnt = True
             self._say(TOLD)
 
     def keep_looking(self) -> None:
@@ -234,7 +234,7 @@ class Live:
         self._last = last
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: Thread | None = None
-        self._addressed, self._asked, self._told = Event(), Event(), Event()
+        self._addressed, self._page_opened, self._end_learnt = Event(), Event(), Event()
 
     def __enter__(self) -> Self:
         return self
@@ -242,7 +242,7 @@ class Live:
     def __exit__(self, *_: object) -> None:
         if self._process is not None and self._reader is not None:
             if self.has_page:
-                self._told.wait(self._last)
+                self._end_learnt.wait(self._last)
             self._process.kill()
             self._process.wait()
             self._reader.join()
@@ -269,14 +269,14 @@ class Live:
                 for line in output:
                     text = line.decode().strip()
                     if text == ASKED:
-                        self._asked.set()
+                        self._page_opened.set()
                     elif text == TOLD:
-                        self._told.set()
+                        self._end_learnt.set()
                     else:
                         say(text)
                         self._addressed.set()
-            for each in (self._addressed, self._told):  # it has ended
-                each.set()
+            for event in (self._addressed, self._end_learnt):  # it has ended
+                event.set()
 
         self._reader = Thread(target=read, daemon=True)
         self._reader.start()
@@ -284,7 +284,7 @@ class Live:
     @property
     def has_page(self) -> bool:
         """Whether a page has asked for the run."""
-        return self._asked.is_set()
+        return self._page_opened.is_set()
 
     def await_address(self, seconds: float) -> None:
         """Wait until the address is told, or never will be; at most `seconds`."""

@@ -46,7 +46,7 @@ class FollowedScript(Followed):
         self._last_point: dict[str, int] = {}
         self._frames: dict[int, tuple[int, int]] = {}
         self._ranges: dict[int, float] = {}
-        self._told: dict[int, list[str]] = {}
+        self._lines_of: dict[int, list[str]] = {}
 
     def ready(self) -> bool:
         """Return whether the network is built."""
@@ -115,7 +115,7 @@ class FollowedScript(Followed):
         return {
             "marks": [],
             "linked": len(self._linked),
-            "radios": sum(each.get("mode") == "managed" for each in network["radios"]),
+            "radios": sum(radio.get("mode") == "managed" for radio in network["radios"]),
         }
 
     def _look(self) -> None:
@@ -137,13 +137,13 @@ class FollowedScript(Followed):
             if name in self._index:
                 self._move(self._index[name], at, position[:2])
         frames: dict[int, list[int]] = {}
-        told: dict[int, list[str]] = {}
+        lines_of: dict[int, list[str]] = {}
         ranges: dict[int, float] = {}
         for radio in sample["radios"]:
             node = self._nodes_of.get(radio["interface"])
             if node is None:
                 continue
-            told.setdefault(node, []).append(_words(radio))
+            lines_of.setdefault(node, []).append(_words(radio))
             self._link(at, node, radio)
             counts = radio.get("counters", {})
             sums = frames.setdefault(node, [0, 0])
@@ -160,9 +160,9 @@ class FollowedScript(Followed):
             if self._ranges.get(node) != metres:
                 self._ranges[node] = metres
                 self.log.add("range", node, metres)
-        for node, lines in told.items():
-            if self._told.get(node) != lines:
-                self._told[node] = lines
+        for node, lines in lines_of.items():
+            if self._lines_of.get(node) != lines:
+                self._lines_of[node] = lines
                 self.log.add("told", node, round(at, 2), lines)
         self._known = at
 

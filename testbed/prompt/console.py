@@ -43,7 +43,7 @@ class Console(Prompt):
         """Start the prompt for a run; returns when the user leaves it."""
         self.testbed = run
         self.record = run.folder.prompt
-        self._made: list[Fault] = []
+        self._lasting: list[Fault] = []
         """What was made to fail here and lasts until it is healed."""
         self._drawn = 0
         """How often it was drawn who fails."""
@@ -97,16 +97,16 @@ class Console(Prompt):
         addresses = {node.name: node.address for node in self.testbed.scenario.nodes}
         try:
             if rate is None:
-                found = throughput.tcp(*pids, addresses[target], seconds)
+                measured = throughput.tcp(*pids, addresses[target], seconds)
             else:
-                found = throughput.udp(*pids, addresses[target], seconds, throughput.bits(rate))
+                measured = throughput.udp(*pids, addresses[target], seconds, throughput.bits(rate))
         except throughput.UnreachableError as error:
             self.refuse(f"{source} does not reach {target}: {error}")
             return
-        share = 100 * (1 - found.received / max(found.sent, 1))
+        share = 100 * (1 - measured.received / max(measured.sent, 1))
         self.say(
             f"{'TCP' if rate is None else 'UDP'} {source} -> {target}: "
-            f"{found.rate / 1e6:.3g} Mb/s over {found.seconds:.1f} s"
+            f"{measured.rate / 1e6:.3g} Mb/s over {measured.seconds:.1f} s"
             + ("" if rate is None else f", {share:.1f} % lost")
         )
 
@@ -214,7 +214,7 @@ class Console(Prompt):
         length = found_length[0] if found_length is not None else ""
         what = text.removesuffix(length)
         self._drawn += 1
-        found = make_faults(
+        faults = make_faults(
             [f"{what} at {now}{length}"],
             stations=[node.name for node in (scenario.stations or scenario.nodes)],
             hosts=[node.name for node in scenario.nodes if node.wired],
@@ -224,21 +224,21 @@ class Console(Prompt):
             rng=scenario.rng(f"prompt/{self._drawn}"),
             radio=None if scenario.wire is not None else scenario.radio,
         )
-        for fault in found:
+        for fault in faults:
             alike = (fault.kind, sorted(fault.nodes))
-            if fault.nodes and alike in [(made.kind, sorted(made.nodes)) for made in self._made]:
+            if fault.nodes and alike in [(old.kind, sorted(old.nodes)) for old in self._lasting]:
                 self.refuse(f"{what} was done already: undo it with heal {' '.join(fault.nodes)}")
                 continue
             self.testbed.faults.begin(fault)
             if fault.end is None:
-                self._made.append(fault)
+                self._lasting.append(fault)
             self.say(begun(fault))
             self._effect = Effect(kind=kind, nodes=fault.nodes, fault=fault)
 
     def do_heal(self, line: str) -> None:
         """heal NODE [NODE]: undo fail and crash; heal: undo all done here that has no end set."""
         names = shlex.split(line)
-        ended = healed(self._made, names)
+        ended = healed(self._lasting, names)
         if names and not ended:
             self.refuse(
                 f"nothing to heal: {' '.join(names)} was not failed here, or ends by itself"
@@ -246,7 +246,7 @@ class Console(Prompt):
             return
         for fault in ended:
             self.testbed.faults.end(fault)
-            self._made.remove(fault)
+            self._lasting.remove(fault)
         what = ", ".join(begun(fault) for fault in ended)
         self.say(f"healed {len(ended)}: {what}" if ended else "nothing to heal")
         self._effect = Effect(kind="heal", nodes=tuple(sorted(names)))
@@ -280,11 +280,11 @@ class Console(Prompt):
 
     def _member(self, name: str, usage: str) -> Any:
         """Return a node that runs a node app; None, and say so, if there is none of that name."""
-        found = next((each for each in self.mn.members if each.name == name), None)
-        if found is None:
+        member = next((member for member in self.mn.members if member.name == name), None)
+        if member is None:
             names = ", ".join(member.name for member in self.mn.members)
             self.refuse(f"usage: {usage}; stations: {names}")
-        return found
+        return member
 
     def _brokers(self) -> dict[str, str]:
         """Return the names of the brokers' hosts by access point."""

@@ -66,17 +66,17 @@ def known(status: Mapping[str, Any], names: Mapping[str, str]) -> str:
             continue
         lines.append(f"{key}:" if value else f"{key}: none")
         by_node = key in ("neighbours", "routes", "links")
-        for name, each in value.items():
+        for name, item in value.items():
             shown = names.get(name, name) if by_node else name
-            lines.append(f"  {shown:30} {_compact(each)}")
+            lines.append(f"  {shown:30} {_compact(item)}")
     return "\n".join(lines)
 
 
 def _compact(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_compact(each)}" for key, each in value.items())
+        return ", ".join(f"{key} {_compact(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(_compact(each) for each in value) or "none"
+        return ", ".join(_compact(item) for item in value) or "none"
     if value is None:
         return "unknown"
     return f"{value:g}" if isinstance(value, float) else str(value)
