@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FILE",
         help='brokers of a mesh, the same at every node: {"range": metres of the mesh radios, '
-        '"brokers": [[id, x, y], ...]}, JSON; a node that is none of them is a client',
+        '"brokers": [[id, x, y], ...]}, JSON; any other node is a client',
     )
     add(
         "--wired",

@@ -1,9 +1,10 @@
-"""Frames between neighbours that share a key: each is sealed by who transmits it (`auth=psk`).
+"""Frames between neighbours that share a key: each is sealed by its transmitter (`auth=psk`).
 
 A sealed frame has `FLAG_SEALED` and, at the end of its body and counted in the body's length, a
 trailer: the transmitter's counter (64 bits) and the first 12 bytes of a MAC, keyed BLAKE2s
 (RFC 7693), over the transmitter's node id and all that comes before the MAC.  Every hop checks what
-it got and seals what it sends: who has the key may say anything, who has not is not heard.
+it receives and seals what it sends: whoever has the key may say anything, whoever lacks it is not
+heard.
 
 The counter is a clock in microseconds, and more than in the frame before, so that it goes on after
 a restart; a node whose clock went back over one is not heard until that has caught up.  A receiver

@@ -19,7 +19,7 @@ SHOWN: Final = 32
 
 
 class Budgets:
-    """Counts the frames of each neighbour in the second that is."""
+    """Counts the frames of each neighbour in the current second."""
 
     def __init__(self, frames: int = FRAMES) -> None:
         self.dropped: Counter[int] = Counter()

@@ -110,8 +110,8 @@ class Client:
         """Publish an event, padded to `size` bytes, and return it.
 
         Without a sequence number it takes a random one, of those that scenarios do not use.  An
-        event with the number and the content of one before it is that one, also if the program has
-        started again: nodes refuse it as a replay.
+        event with the number and the content of an earlier one is that one, even after a restart of
+        the program: nodes refuse it as a replay.
         """
         if not self._node_id:
             self._node_id = int(self.status()["node"])
@@ -270,26 +270,26 @@ class Client:
 # The pubsub command.
 
 
-def _publish(client: Client, asked: argparse.Namespace) -> None:
-    policy = Filter.parse(asked.policy) if asked.policy else None
-    event = client.publish(parse_attributes(asked.words), policy, size=asked.size)
+def _publish(client: Client, options: argparse.Namespace) -> None:
+    policy = Filter.parse(options.policy) if options.policy else None
+    event = client.publish(parse_attributes(options.words), policy, size=options.size)
     print(f"published event {event.sequence} of node {event.publisher}", file=sys.stderr)
 
 
-def _advertise(client: Client, asked: argparse.Namespace) -> None:
-    client.advertise(asked.topic)
+def _advertise(client: Client, options: argparse.Namespace) -> None:
+    client.advertise(options.topic)
 
 
-def _subscribe(client: Client, asked: argparse.Namespace) -> None:
-    wanted = Filter.parse(asked.words)
-    number = client.subscribe(wanted, parse_attributes(asked.attr))
+def _subscribe(client: Client, options: argparse.Namespace) -> None:
+    wanted = Filter.parse(options.words)
+    number = client.subscribe(wanted, parse_attributes(options.attr))
     what = wanted if wanted.predicates else "all events"
     print(f"subscribed to {what}; Ctrl-C ends it", file=sys.stderr)
     try:
         for count, (event, hops) in enumerate(client, start=1):
             about = f"node {event.publisher}, {hops} hop{'' if hops == 1 else 's'}"
             print(f"{format_attributes(event.attributes)}  ({about})", flush=True)
-            if count == asked.count:
+            if count == options.count:
                 break
         else:
             print("the subscription was ended by 'pubsub unsub'", file=sys.stderr)
@@ -300,13 +300,13 @@ def _subscribe(client: Client, asked: argparse.Namespace) -> None:
             client.unsubscribe(number)
 
 
-def _unsubscribe(client: Client, asked: argparse.Namespace) -> None:
-    client.end_subscriptions(Filter.parse(asked.words))
+def _unsubscribe(client: Client, options: argparse.Namespace) -> None:
+    client.end_subscriptions(Filter.parse(options.words))
 
 
-def _status(client: Client, asked: argparse.Namespace) -> None:
+def _status(client: Client, options: argparse.Namespace) -> None:
     status = client.status()
-    if asked.json:
+    if options.json:
         print(json.dumps(status, indent=1, sort_keys=True))
         return
     for name, value in status.items():
@@ -396,11 +396,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the `pubsub` command; return its exit code."""
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with Client(asked.port) as client:
-            asked.run(client, asked)
+        with Client(options.port) as client:
+            options.run(client, options)
             sys.stdout.flush()
     except (ClientError, EventError) as error:
         print(f"pubsub: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Compiled modules: machine code of this source, used as long as it is of this very source.
+"""Compiled modules: machine code of this source, used as long as it was compiled from this source.
 
 Theory of operation.  The command `compile` translates some modules with mypyc into a folder
 below `.compiled`, beside the packages, and notes there the hash of each source that the machine

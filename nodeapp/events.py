@@ -136,7 +136,7 @@ class Filter:
 
     @classmethod
     def decode(cls, encoded: object) -> Self:
-        """Return the filter that `encode` returned so.  Raises `wire.WireError`."""
+        """Return the filter that `encode` encoded.  Raises `wire.WireError`."""
         if not isinstance(encoded, Sequence) or isinstance(encoded, str | bytes):
             raise wire.WireError("a filter must be an array of predicates")
         predicates = []

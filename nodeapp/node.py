@@ -92,7 +92,7 @@ class NodeError(Exception):
 
 
 def check(options: NodeOptions) -> None:
-    """Raise `NodeError` for what options ask for and this host cannot do."""
+    """Raise `NodeError` for options that ask for what this host cannot do."""
     protocol = registry.PROTOCOLS[options.protocol]
     values = asdict(options.parameters)
     if values.get("link_feedback") and not link_status.is_radio(options.interface):

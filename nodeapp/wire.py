@@ -136,7 +136,7 @@ _CLASSES: Final = dict.fromkeys(KINDS, TrafficClass.PUBSUB_CONTROL) | {
 
 
 def traffic_class(datagram: bytes) -> TrafficClass:
-    """Return the class of an encoded frame, from its kind; `EVENTS` if it has none we know."""
+    """Return the class of an encoded frame, from its kind; `EVENTS` if its kind is unknown."""
     kind = datagram[1] if len(datagram) > 1 else 0
     return _CLASSES.get(kind, TrafficClass.EVENTS)
 

@@ -2,7 +2,7 @@
 
 A unicast is acknowledged and repeated by the link layer.  A broadcast costs one frame however many
 neighbours it is for, but the link layer does neither, and sends it at the basic rate.  The
-neighbours that shall take it are listed in the routing extension, and others drop it.
+neighbours that are to take it are listed in the routing extension, and others drop it.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class _Heard:
         return len(self.recent) + len(self.before)
 
     def add(self, fingerprint: int) -> bool:
-        """Remember an event; return whether it is new.  Whoever asks begins new generations."""
+        """Remember an event; return whether it is new.  The caller begins new generations."""
         recent, before = self.recent, self.before
         index = bisect_left(recent, fingerprint)
         if index < len(recent) and recent[index] == fingerprint:
@@ -123,7 +123,7 @@ class EventIds:
         return self._remembered
 
     def add(self, publisher: int, sequence: int, body: bytes, now: float) -> bool:
-        """Remember an event, whose body `Event.encode` returns, at `now`; return if it is new."""
+        """Remember an event, whose body `Event.encode` returns, at `now`; return whether new."""
         # `fingerprint`, without the call: most of what comes is a copy, and ends here.
         key = (hash(body) ^ (publisher << 32 | sequence)) & 0xFFFFFFFFFFFFFFFF
         held = self._held

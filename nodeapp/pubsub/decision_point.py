@@ -44,7 +44,7 @@ from nodeapp.pubsub.messages import (
     encode_subscription,
     issuer_of,
 )
-from nodeapp.pubsub.refreshing import refresh_for_ever
+from nodeapp.pubsub.refreshing import refresh_forever
 from nodeapp.pubsub.subscription_table import SubscriptionTable
 from nodeapp.pubsub.topic_hash import TopicHash
 from nodeapp.wire import BROADCAST, FLAG_REPLICA, Frame, Kind
@@ -126,7 +126,7 @@ class DecisionPoint(Service):
         self.topic_hash = self.hashing(environment)
         self.stamps = Stamps()
         self.overheard: Handler | None = None
-        """Told of replicas, if the router learns something from who sent them."""
+        """Called with replicas, if the router learns something from their senders."""
         self.router = self.routing.make_router(self)
 
     def start(self) -> None:
@@ -136,7 +136,7 @@ class DecisionPoint(Service):
         self.handlers[Kind.SUBSCRIPTION] = self._subscription_received
         self.router.start()
         interval = self.parameters.refresh_interval
-        self.host.call_later(self.host.rng.uniform(0.0, interval), refresh_for_ever, self)
+        self.host.call_later(self.host.rng.uniform(0.0, interval), refresh_forever, self)
 
     # Subscriber.
 
@@ -204,7 +204,7 @@ class DecisionPoint(Service):
         self.arrivals[frame.kind](frame)
 
     def replica(self, frame: Frame) -> Frame:
-        """Return a subscription that this node serves as its neighbours are told it, to store."""
+        """Return a subscription that this node serves as its neighbours get it, to store."""
         return frame._replace(
             destination=BROADCAST,
             flags=frame.flags | FLAG_REPLICA,

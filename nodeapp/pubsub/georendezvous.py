@@ -58,7 +58,7 @@ from nodeapp.pubsub.messages import (
     encode_advertisement,
     encode_subscription,
 )
-from nodeapp.pubsub.refreshing import refresh_for_ever
+from nodeapp.pubsub.refreshing import refresh_forever
 from nodeapp.pubsub.rendezvous_cell import (
     MAX_REPLICAS,
     Key,
@@ -181,7 +181,7 @@ class GeoRendezvous(Service):
         self.handlers[Kind.CELL_STATE_REQUEST] = self.member.state_requested
         self.router.start()
         wait = self.host.rng.uniform(0.0, self.parameters.refresh_interval)
-        self.host.call_later(wait, refresh_for_ever, self)
+        self.host.call_later(wait, refresh_forever, self)
         # The nodes of this cell may have been there before: it has come back after a crash.
         self.host.call_later(self.parameters.hello_interval, self.member.ask)
 

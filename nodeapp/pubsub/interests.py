@@ -1,4 +1,4 @@
-"""Subscriptions within a horizon: what a node tells those around it, and the table of it.
+"""Subscriptions within a horizon: what a node tells its neighbourhood, and the table of it.
 
 The body of an INTERESTS frame is the CBOR array
 
@@ -42,7 +42,7 @@ MAX_SUBSCRIPTION: Final = MAX_BODY - _HEAD.size - 8
 
 
 class Head(NamedTuple):
-    """What an INTERESTS body says first."""
+    """The head of an INTERESTS body."""
 
     stamp: int
     part: int
@@ -50,7 +50,7 @@ class Head(NamedTuple):
 
 
 def encode_interests(stamp: int, subscriptions: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the bodies of the frames that tell a node's encoded subscriptions: one at least."""
+    """Yield the bodies of the frames that carry a node's encoded subscriptions: one at least."""
     chunks = split_list(subscriptions, lambda subscription: len(subscription) + 5)
     array, bits64, first16, second16 = _HEADS
     parts = min(len(chunks), MAX_PARTS)
@@ -61,7 +61,7 @@ def encode_interests(stamp: int, subscriptions: Iterable[bytes]) -> Iterator[byt
 
 @functools.lru_cache(maxsize=64)  # a simulator hands one frame to all who hear it
 def decode_head(body: bytes) -> tuple[Head, bytes]:
-    """Return what an INTERESTS body says first, and the encoded rest.  Raises `WireError`."""
+    """Return the head of an INTERESTS body, and the encoded rest.  Raises `WireError`."""
     if len(body) < _HEAD.size:
         raise WireError("not the body of INTERESTS")
     array, bits64, stamp, first16, part, second16, parts = _HEAD.unpack_from(body)
@@ -87,7 +87,7 @@ class Way(NamedTuple):
 
 
 class InterestBatch:
-    """What one frame's worth of a subscriber's subscriptions is, and which ways it came."""
+    """One frame's worth of a subscriber's subscriptions, and the ways it came."""
 
     __slots__ = (
         "before",
@@ -121,7 +121,7 @@ class InterestBatch:
 
     @property
     def entries(self) -> int:
-        """Entries of the table that this is; without a subscription, one for each neighbour."""
+        """Entries that this takes in the table; without a subscription, one for each neighbour."""
         return max(1, len(self.patterns)) * len(self.ways)
 
     def rank(self, way: Way, now: float) -> tuple[int, int, int]:
@@ -160,7 +160,7 @@ class InterestTable:
                     yield pattern, batch.origin, neighbour, way.distance
 
     def store(self, origin: int, body: bytes, neighbour: int, distance: int, now: float) -> bool:
-        """Take the subscriptions of `origin` that a neighbour told, `distance` hops from it.
+        """Take the subscriptions of `origin` that a neighbour sent, `distance` hops from it.
 
         Return whether they are news to pass on: a later stamp, or a shorter way.  Raises
         `WireError` if the body is malformed.

@@ -17,11 +17,11 @@ class Refreshing(Protocol):
         """Tell it again."""
 
 
-def refresh_for_ever(service: Refreshing) -> None:
+def refresh_forever(service: Refreshing) -> None:
     """Refresh now, and again after each interval; an internal error costs one refresh."""
     try:
         service.refresh()
     finally:
         jitter = service.parameters.refresh_jitter
         wait = service.parameters.refresh_interval * (1 + service.host.rng.uniform(-jitter, jitter))
-        service.host.call_later(wait, refresh_for_ever, service)
+        service.host.call_later(wait, refresh_forever, service)

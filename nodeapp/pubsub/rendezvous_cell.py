@@ -132,7 +132,7 @@ class RendezvousState:
         self._bytes += change * _weight(entry)
 
     def prune(self, key: Key, node: int, publisher: int, stamp: int) -> bool:
-        """Keep a publisher's events from a subscriber; return whether it had got them."""
+        """Keep a publisher's events from a subscriber; return whether it got them before."""
         changed = False
         for (subscriber, _), stored in self._subscribed.get(key, {}).items():
             entry = stored.entry
@@ -159,7 +159,7 @@ class RendezvousState:
         )
 
     def takers(self, key: Key, event: Event, now: float) -> dict[int, Point]:
-        """Return where those are who are to get an event, by node."""
+        """Return the locations of those that are to get an event, by node."""
         latest: dict[int, Entry] = {}
         for stored in self._subscribed.get(key, {}).values():
             entry = stored.entry

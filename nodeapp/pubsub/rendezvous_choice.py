@@ -27,7 +27,7 @@ class _Choice:
 
     def __init__(self, event: tuple[int, int], timer: Timer) -> None:
         self.event = event
-        """The one by which is chosen."""
+        """The event that decides the choice."""
         self.timer: Timer | None = timer
         self.hops: dict[int, int] = {}
         """By replica, in the order in which they notified."""

@@ -92,7 +92,7 @@ class RendezvousMember:
     # What arrives for the cell.
 
     def arrived(self, frame: Frame, route: CellRoute) -> None:
-        """Take a frame for a rendezvous cell that this node's cell is."""
+        """Take a frame for a rendezvous cell, which this node's cell is."""
         now, replica = self._host.now(), route.key
         if frame.kind == Kind.EVENT:
             self._relay(frame, route)
@@ -142,7 +142,7 @@ class RendezvousMember:
                 raise WireError("a filter without a topic")
             entry = Entry((wanted, replica), node, stamp, now, location, item)
         if self._node.target(entry.key) is None:
-            raise WireError("a replica that there is not")
+            raise WireError("a replica out of range")
         return entry
 
     def _tell_publisher(self, kind: Kind, key: Key, publisher: int) -> None:
@@ -185,7 +185,7 @@ class RendezvousMember:
                 self._node.router.send(copy, cell(location), route.key)
 
     def replica_received(self, frame: Frame) -> None:
-        """Store what another node of this cell has got."""
+        """Store what another node of this cell has received."""
         if frame.kind == Kind.CELL_STATE:
             route = decode_cell_route(frame.route)
             if route.sender == self._node.router.cell():

@@ -48,7 +48,7 @@ from nodeapp.pubsub.interests import (
     encode_interests,
 )
 from nodeapp.pubsub.messages import Stamps
-from nodeapp.pubsub.refreshing import refresh_for_ever
+from nodeapp.pubsub.refreshing import refresh_forever
 from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.routing.neighbours import Neighbours
 from nodeapp.wire import BROADCAST, Frame, Kind, WireError
@@ -111,7 +111,7 @@ class SemiProbabilistic(Service):
         """Begin with beacons and refreshes, at random times of their first intervals."""
         self.neighbours.start()
         interval = self.parameters.refresh_interval
-        self.host.call_later(self.host.rng.uniform(0.0, interval), refresh_for_ever, self)
+        self.host.call_later(self.host.rng.uniform(0.0, interval), refresh_forever, self)
 
     # Subscriptions.
 
@@ -223,5 +223,5 @@ class SemiProbabilistic(Service):
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: the base's, neighbours, and entries of the table."""
-        known = {"neighbours": len(self.neighbours.positions()), "table entries": len(self.table)}
-        return super().status() | known
+        counts = {"neighbours": len(self.neighbours.positions()), "table entries": len(self.table)}
+        return super().status() | counts

@@ -87,7 +87,7 @@ def decode_acknowledgement(body: bytes) -> Acknowledgement:
 def _check(session: Any, number: Any, flag: Any) -> None:
     for value, high in ((session, MAX_SESSION), (number, MAX_NUMBER)):
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= high:
-            raise WireError("a session or number that there is not")
+            raise WireError("a session or number out of range")
     if not isinstance(flag, bool):
         raise WireError("a flag that is not true or false")
 

@@ -71,6 +71,6 @@ def decode_tree(extension: bytes) -> TreeBeacon:
     if count > MAX_CHILDREN or len(extension) != _FIXED.size + 4 * count or flags & ~ORPHANED:
         raise WireError("not a beacon of the spanning tree")
     if not 0 < root < BROADCAST or parent == BROADCAST or cost > MAX_COST or epoch > MAX_EPOCH:
-        raise WireError("a place in the tree that there is not")
+        raise WireError("a place in the tree that cannot be")
     children = struct.unpack_from(f">{count}I", extension, _FIXED.size)
     return TreeBeacon(root, epoch, age, cost, parent, bool(flags & ORPHANED), children)

@@ -50,7 +50,7 @@ class Roots:
         root = self._roots.get(beacon.root)
         if root is None:
             if len(self._roots) >= MAX_ROOTS:
-                del self._roots[min(self._roots, key=lambda one: self._roots[one].heard)]
+                del self._roots[min(self._roots, key=lambda root: self._roots[root].heard)]
             root = self._roots[beacon.root] = _Root()
         expires = issued + self._timeout
         if beacon.epoch > root.newest:

@@ -6,7 +6,7 @@ are numbered, kept until it has them, and sent as the strategy says.
 
 Reports are refused if their destination is outside the area, or if the table is full.  One that is
 older than what is known of the client counts for nothing, and the client is told of the later one:
-if two brokers think that they serve a client, that with its later report does.
+if two brokers think that they serve a client, the one with its later report does.
 
 Source: docs/papers.md#mesh-prediction.
 """

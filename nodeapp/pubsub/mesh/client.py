@@ -54,11 +54,11 @@ PUBLISH_TRIES: Final = 20
 SOONEST: Final = 0.01
 """Seconds until a client looks again whether it has been silent around it for long enough."""
 STILL: Final = 0.1
-"""m/s below which a course over ground is none."""
+"""m/s below which a course over ground means nothing."""
 RESORT: Final = 3
 """Silences in a row of which the last one brings a report instead of a probe."""
 LONGEST_REFUSAL: Final = 200
-"""Characters of what a broker says that are kept."""
+"""Characters kept of a broker's refusal."""
 RENEWALS: Final = 3.0
 """Signs of life in one lease of a broker."""
 

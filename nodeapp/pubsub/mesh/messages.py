@@ -68,13 +68,13 @@ class Received:
         return index <= self.base or index in self.above
 
     def add(self, index: int) -> None:
-        """Note one."""
+        """Note that an event has arrived."""
         if index > self.base:
             self.above.add(index)
             self._close_up()
 
     def merge(self, other: Received) -> None:
-        """Note all that another one has."""
+        """Note all that have arrived by another."""
         self.base = max(self.base, other.base)
         self.above = {index for index in self.above | other.above if index > self.base}
         self._close_up()
@@ -210,11 +210,11 @@ def decode_report(body: bytes) -> Report:
         raise WireError("a report without a list of subscriptions")
     if not isinstance(sessions, list):
         raise WireError("a report without a list of sessions")
-    known = []
+    decoded = []
     for session in sessions:
         broker, of, received = _list(session, 3, "a session")
-        known.append((_session(broker, of), _received(received)))
-    return Report(number, decode_status(status), tuple(subscriptions), tuple(known))
+        decoded.append((_session(broker, of), _received(received)))
+    return Report(number, decode_status(status), tuple(subscriptions), tuple(decoded))
 
 
 def encode_report_ack(number: int, session: int, refusal: str | None) -> bytes:
@@ -271,7 +271,7 @@ def decode_handover(body: bytes) -> Handover:
         wire.decode_body(body), 8, "a handover"
     )
     if not isinstance(done, bool):
-        raise WireError("a handover that is neither done nor not")
+        raise WireError("a handover whose done is not true or false")
     if not isinstance(patterns, list) or not all(isinstance(item, bytes) for item in patterns):
         raise WireError("a handover without its patterns")
     return Handover(
@@ -321,7 +321,7 @@ def _list(value: Any, length: int, what: str) -> list[Any]:
 
 def _whole(value: Any, high: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= high:
-        raise WireError("a number that there is not")
+        raise WireError("a number out of range")
     return value
 
 
@@ -333,7 +333,7 @@ def _number(value: Any) -> float:
 
 def _session(broker: Any, number: Any) -> SessionKey:
     if _whole(broker, wire.BROADCAST - 1) == 0:
-        raise WireError("a broker that is no node")
+        raise WireError("a broker that is not a node")
     return SessionKey(broker, _whole(number, MAX_NUMBER))
 
 

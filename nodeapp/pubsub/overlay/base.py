@@ -48,7 +48,7 @@ class OverlayService(Service):
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
-        """Return why the event space is none; None if it is one."""
+        """Return why the event space is invalid; None if it is valid."""
         try:
             Space(str(parameters["space"]))
         except SpaceError as error:

@@ -47,11 +47,11 @@ def dimensions(me: int, others: Mapping[int, int]) -> list[CubeDimension]:
         first = len(remaining)
         while first and remaining[first - 1][0] >> level:
             first -= 1
-        there = remaining[first:]
+        subtree = remaining[first:]
         ones = 0
-        for _, other, _ in there:
+        for _, other, _ in subtree:
             ones |= other
-        _, nearest = min((far.bit_count(), node) for far, _, node in there)
+        _, nearest = min((far.bit_count(), node) for far, _, node in subtree)
         links.append(CubeDimension(level, nearest, ones >> NODE_BITS))
         remaining = remaining[:first]
     return links

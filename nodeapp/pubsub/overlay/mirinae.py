@@ -3,13 +3,13 @@
 Peers and identifiers are those of `nodeapp.pubsub.overlay.peer`; links and the ways of events are
 those of `hypercube`.  Every peer tells all others of itself and makes its links of all.
 
-Peers come and go, and how Mirinae keeps its links then is assumed, by what the semantic overlay
-does.  One that comes tells all; if it knows nobody yet, as after a restart, or had left, it asks
-them to tell of themselves.  One that leaves tells all, too.  Heartbeats go along links, to whom a
-peer has chosen and to who has chosen it.  Every peer is alone in the lowest subtree that it shares
-with others, so these all have a link to it: whoever misses it first tells all, and they make their
-links again.  News of a failure is not believed while the peer is heard.  One that hears that it
-counts as failed, or that has heard nobody for a while, tells all of itself again, and asks them.
+Peers come and go, and how Mirinae then keeps its links is assumed, after the semantic overlay.  One
+that comes tells all; if it knows nobody yet, as after a restart, or had left, it asks them to tell
+of themselves.  One that leaves tells all, too.  Heartbeats go along links, to whom a peer has
+chosen and to who has chosen it.  Every peer is alone in the lowest subtree that it shares with
+others, so these all have a link to it: whoever misses it first tells all, and they make their links
+again.  News of a failure is not believed while the peer is heard.  One that hears that it counts as
+failed, or that has heard nobody for a while, tells all of itself again, and asks them.
 
 What is not known of it for certain: docs/overlay.md.  Source: docs/papers.md#mirinae.
 """

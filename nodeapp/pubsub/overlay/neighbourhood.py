@@ -61,7 +61,7 @@ class Neighbourhood:
         self.known: dict[int, Described] = {}
         self.table = OverlayTable()
         self.notified: frozenset[int] = frozenset()
-        """Whom this peer has told that it has chosen them."""
+        """Peers that were told that this one has chosen them."""
         self.incoming: set[int] = set()
         self.ring: dict[int, int] = {}
         """Members of this peer's ring, itself among them: when each joined."""
@@ -95,7 +95,7 @@ class Neighbourhood:
         self._links = None
 
     def end(self) -> None:
-        """Be no peer any more; descriptions of others stay."""
+        """Cease to be a peer; descriptions of others stay."""
         self.table, self.notified, self.me, self.joining = OverlayTable(), frozenset(), None, False
         self.incoming.clear()
         self.ring.clear()
@@ -253,11 +253,11 @@ class Neighbourhood:
 
     def _adds(self, me: Peer, nodes: Iterable[int], peer: Peer) -> bool:
         """Return whether a peer covers interests that these do not."""
-        there = [self.known[node].peer for node in nodes if node in self.known]
+        peers = [self.known[node].peer for node in nodes if node in self.known]
         if self._parameters.cover == BITS:
-            return bool(uncovered(me, there) & peer.identifier)
-        left = set(me.cells).difference(*(peer.cells for peer in there))
-        return not left.isdisjoint(peer.cells)
+            return bool(uncovered(me, peers) & peer.identifier)
+        uncovered_cells = set(me.cells).difference(*(peer.cells for peer in peers))
+        return not uncovered_cells.isdisjoint(peer.cells)
 
     def soon(self) -> None:
         """Make the table of all that is known in a while."""

@@ -38,7 +38,7 @@ LAST: Final = "\U0010ffff"
 
 
 class SpaceError(ValueError):
-    """A space that is none, or an event or a filter that is not in it; says what to do."""
+    """A text that is not a space, or an event or filter outside it; says what to do."""
 
 
 def number_of(text: str) -> float:
