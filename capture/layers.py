@@ -55,7 +55,7 @@ _CELLS: Final = (bytes((wire.CELLS,)), bytes((wire.CELL_WALK,)))
 
 
 def _sender() -> list[AnyField]:
-    """Return the fields of where a frame's sender is, if the mode says that they are there."""
+    """Return the fields of the sender's whereabouts, present if the mode says so."""
     fields: list[Any] = [
         IEEEDoubleField("sender_x", 0),
         IEEEDoubleField("sender_y", 0),
@@ -137,7 +137,7 @@ class CellsRoute(Packet):
 
 
 def _route(data: bytes) -> Packet:
-    """Return the packet for a routing extension; `Raw` if it is none that is known."""
+    """Return the packet for a routing extension; `Raw` if its format is unknown."""
     try:
         if data[:1] == _ADDRESSEES:
             wire.decode_addressees(data)

@@ -7,7 +7,7 @@ precedes them is known from the presence words, so their offsets are computed fo
 The frame begins with frame control and duration, then the receiver's address, and, in all but
 acknowledgements and CTS, the transmitter's.
 
-A record is a frame if all that is there, undamaged, as the radio heard or sent it.
+A record is a frame if all of that is there, undamaged, as the radio heard or sent it.
 
 `hwsim0`, the monitor of mac80211_hwsim, shows a frame when its station hands it to the medium, with
 the rate of its first try, and once however often it is tried; and it shows the acknowledgement

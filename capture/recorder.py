@@ -4,8 +4,8 @@
 Theory of operation.  Every interface has a scapy listening socket (`capture.sockets`) with a
 large receive buffer, and a pcap file of its own.  As the kernel stamps the packets, nothing
 depends on when they are read: the loop wakes `TICK` seconds after the last round, reads whatever
-waits in batches (`capture.batch`), and hands it to scapy's pcap writers.  Reading seldom and
-much costs a fraction of a wake-up for each packet, and leaves the processor to the emulation.
+waits in batches (`capture.batch`), and hands it to scapy's pcap writers.  Reading rarely and in
+bulk costs a fraction of a wake-up for each packet, and leaves the processor to the emulation.
 Files are flushed every `FLUSH` seconds or `FLUSH_BYTES`, between records (`capture.files`).
 
 An interface that is removed ends its own capture only.  A full disk loses records, which are

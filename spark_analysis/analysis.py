@@ -45,14 +45,14 @@ def frames_folder(
 ) -> Path:
     """Return the folder of a run's frames: those that it recorded, else its captures, decoded.
 
-    Damage that could be put right is told to `problem`.
+    Damage that was repaired is reported to `problem`.
     """
     captures = [readable.capture for readable in surveyed.captures]
     return recorded(run) or materialise(spark, run, captures, problem=problem)
 
 
 def survey_of(run: Run) -> Survey:
-    """Return what captures there are; of a run without any, those that it would have written."""
+    """Survey a run's captures; of a run without any, those that it would have written."""
     if not is_recorded(run):
         return survey(find_captures([run.captures]))
     paths = [run.captures / f"{interface}.pcap" for interface in captures(run.scenario)]
@@ -146,7 +146,7 @@ def analyse_runs(
 
 
 def _missing(run: Run, survey: Survey) -> Iterator[str]:
-    """Yield, in words, which nodes are not captured, and which captures are of no node."""
+    """Yield, in words, which nodes are not captured, and which captures belong to no node."""
     captured = captured_interfaces(survey)
     scenario = run.scenario
     names = [node.name for node in scenario.nodes]
@@ -177,11 +177,11 @@ def _listed(names: Sequence[str], most: int = 5) -> str:
 def _strange(undecoded: int, unknown: int) -> Iterator[str]:
     if undecoded:
         yield (
-            f"{undecoded} packets to the node port are no whole frame (malformed, cut short or"
-            " fragmented): they count as other traffic"
+            "packets to the node port that are not whole frames (malformed, cut short, fragmented)"
+            f" count as other traffic: {undecoded}"
         )
     if unknown:
-        yield f"{unknown} deliveries are of events whose PUBLISH is in no capture: not counted"
+        yield f"deliveries of events whose PUBLISH is in no capture are not counted: {unknown}"
 
 
 def _beyond_budget(run: Run, load: pa.Table) -> Iterator[str]:
@@ -200,8 +200,8 @@ def _beyond_budget(run: Run, load: pa.Table) -> Iterator[str]:
             beyond[row["node"]] = beyond.get(row["node"], 0) + heard - FRAMES
     for node, frames in sorted(beyond.items()):
         yield (
-            f"{node} sent {frames} frames beyond the {FRAMES} a second that node apps take from a "
-            "neighbour: they drop these"
+            f"{node} sent more than the {FRAMES} frames a second that node apps take from a "
+            f"neighbour: they drop the rest, {frames} in all"
         )
 
 
@@ -219,7 +219,7 @@ def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:
 
 
 def tables_of(
-    spark: SparkSession, folders: Sequence[Path], wanted: Sequence[Table]
+    spark: SparkSession, folders: Sequence[Path], tables: Sequence[Table]
 ) -> list[pa.Table]:
     """Return the rows of tables of several runs, as sweeps need; writes nothing but frames.
 
@@ -230,7 +230,7 @@ def tables_of(
     with plain_errors():
         frames_folders = [frames_folder(spark, run, surveys[run.name]) for run in runs]
         frames = gathered(read_frames(spark, frames_folders), frames_folders)
-        air = read_air(spark, [], {})  # the summary has nothing of it
+        air = read_air(spark, [], {})  # the summary needs none of it
         inputs = Inputs(spark, runs, surveys, frames, air, few=few(frames_folders))
         with tuned(spark, frames_folders), inputs.kept():
-            return [rows_of(inputs, table) for table in wanted]
+            return [rows_of(inputs, table) for table in tables]

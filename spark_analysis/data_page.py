@@ -76,19 +76,19 @@ def page() -> str:
 
 
 def _tables() -> Iterator[str]:
-    known = {"topology", "protocol"}
+    covered = {"topology", "protocol"}
     for table, _ in MEASURES:
         described = table.name == "summary"
         lines = _described if described else _named
         yield from _table(table.name, table.description, lines(table.schema))
         if described:
-            known.update(table.schema.names)
+            covered.update(table.schema.names)
     yield from _table("frames", "one row a packet of a capture, decoded (a folder)", _named(FRAMES))
     yield _OF_SCRIPTS
     for name, description, schema in SCRIPT_TABLES:
         yield from _table(name, description, _named(schema), level=3)
     yield _OF_SWEEPS
-    yield from _described(field for field in RESULT_COLUMNS if field.name not in known)
+    yield from _described(field for field in RESULT_COLUMNS if field.name not in covered)
 
 
 def _table(name: str, description: str, columns: Iterable[str], level: int = 2) -> Iterator[str]:

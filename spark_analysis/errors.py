@@ -1,4 +1,4 @@
-"""The error that every part of the analysis raises for what a user can put right."""
+"""The error that every part of the analysis raises for what a user can fix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class AnalysisError(Exception):
 def first_line(reason: object) -> str:
     """Return the line of an error's message that says most.
 
-    That is the first which is not blank, or the last line of the Python traceback that follows it
+    That is the first that is not blank, or the last line of the Python traceback that follows it
     if a worker failed.
     """
     lines = [line for line in str(reason).splitlines() if line.strip()]

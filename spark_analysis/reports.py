@@ -48,7 +48,7 @@ FILES: Final = (
 
 @dataclass(frozen=True)
 class Reports:
-    """What an analysis has made."""
+    """An analysis with the pages made of it."""
 
     analysis: Analysis
     pages: tuple[Path, ...]
@@ -100,7 +100,7 @@ def _analysable(folders: Sequence[Path]) -> tuple[tuple[Run, ...], tuple[str, ..
             other = good.get(run.name, run)
             if other.path != run.path:
                 raise AnalysisError(
-                    f"{other.path} and {run.path} have one name, and the first is analysed: "
+                    f"{other.path} and {run.path} have the same name, and the first is analysed: "
                     "rename one of them"
                 )
             if recorded(run) is None and not any(run.captures.glob("*.pcap")):
@@ -155,7 +155,7 @@ def _plain(value: Any) -> Any:
 def write_report(analysis: Analysis, run: Run) -> Path:
     """Write the report of one of the analysis's runs into its folder and return its path.
 
-    The page is complete or not there at all.  Raises OSError if it cannot be written.
+    The page is written whole or not at all.  Raises OSError if it cannot be written.
     """
     tables = RunTables(analysis, run)
     replay = replay_data(tables)

@@ -81,8 +81,8 @@ class Loaded(ABC):
         try:
             return self.table(name)
         except KeyError:
-            known = ", ".join(self.tables)
-            raise AttributeError(f"no table {name!r}; there are: {known}") from None
+            names = ", ".join(self.tables)
+            raise AttributeError(f"no table {name!r}; there are: {names}") from None
 
     def __dir__(self) -> list[str]:
         """Name the tables as well, for completion in a notebook."""

@@ -31,7 +31,7 @@ def test_who_uses_a_session_or_a_machine_says_so(request: pytest.FixtureRequest)
 
 
 def test_who_does_not_say_so_gets_neither() -> None:
-    with pytest.raises(SessionError, match="no Java that runs in JAVA_HOME=/nowhere"):
+    with pytest.raises(SessionError, match="no Java runs in JAVA_HOME=/nowhere"):
         java_version()
     assert find_image() is None
 

@@ -28,9 +28,9 @@ def topology_names() -> list[str]:
 def topology_class(name: str) -> type[Topo]:
     """Return the class of a topology.  Raises `ScenarioError` for an unknown name."""
     if name not in topology_names():
-        known = topology_names()
-        near = suggestion(name, known)
-        raise ScenarioError(f"no topology {name!r}{near}; there are: {', '.join(known)}")
+        names = topology_names()
+        near = suggestion(name, names)
+        raise ScenarioError(f"no topology {name!r}{near}; there are: {', '.join(names)}")
     module = importlib.import_module(f"topologies.{name}")
     for value in vars(module).values():
         if (

@@ -46,7 +46,7 @@ REST: Final = 10.0
 
 @dataclass(frozen=True)
 class _Legs:
-    """A way for each station that was drawn before."""
+    """A trajectory for each station, drawn beforehand."""
 
     area: tuple[float, float, float, float]
     tracks: tuple[tuple[Waypoint, ...], ...]
@@ -59,7 +59,7 @@ class _Legs:
     def trajectories(
         self, positions: Sequence[Position2D], duration: float, generators: Generators
     ) -> list[tuple[Waypoint, ...]]:
-        """Return the ways."""
+        """Return the trajectories."""
         return list(self.tracks)
 
 

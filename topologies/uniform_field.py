@@ -1,10 +1,10 @@
-"""Static nodes, uniform on a square, as many neighbours each whatever their number.
+"""Static nodes, uniform on a square, with the same mean degree whatever their number.
 
 The networks of Carvalho, Araujo and Rodrigues (docs/papers.md#georendezvous), section 4: 80 to
 3,000 static nodes, uniformly distributed inside a square, links as on a unit disk, 45 neighbours a
 node on average, no collisions of packets.  That is the default, but for the number of nodes.
 
-The paper leaves open if 45 counts the nodes at the border, which have fewer neighbours.  Here
+The paper leaves open whether 45 counts the nodes at the border, which have fewer neighbours.  Here
 it does (`border`): the side is such that the expected mean over all nodes is `degree`,
 
     degree = (n - 1) F(range / side),   F(s) = pi s^2 - 8/3 s^3 + s^4/2   for s up to 1,

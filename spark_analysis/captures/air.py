@@ -2,8 +2,8 @@
 
 Only the hwsim backend has one: mac80211_hwsim shows all 802.11 frames of all radios at one monitor
 interface.  It is read as other captures are (`captures.source`, `captures.materialise`), but for
-its link type and its columns, `captures.schemas.AIR_FRAMES`.  What is damaged, or no 802.11 frame,
-is left out.
+its link type and its columns, `captures.schemas.AIR_FRAMES`.  What is damaged, or not an 802.11
+frame, is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spark_analysis.captures.schemas import AIR_FRAMES
 from spark_analysis.captures.source import BATCH, Capture, CaptureSlice, Survey, load_slice
 
 _NULLABLE: Final = ("rate_kbps", "frequency_mhz", "transmitter")
-"""Columns in which -1 means that there is none."""
+"""Columns in which -1 means none."""
 
 
 def air_captures(run: Run) -> list[Capture]:
@@ -43,7 +43,7 @@ def read_air(
 ) -> DataFrame:
     """Return `AIR_FRAMES` of runs, after decoding what is not up to date; `surveys` by run.
 
-    Damage is told to `problem` (name of the run, one line).  Raises `AnalysisError` if decoded
+    Damage is reported to `problem` (name of the run, one line).  Raises `AnalysisError` if decoded
     frames cannot be written.
     """
     folders = []

@@ -29,7 +29,7 @@ def record_batch(
 ) -> pa.RecordBatch:
     """Return a batch with the columns of `schema`, which are some of `FRAMES` (`schemas`).
 
-    `labels` are the columns that packets do not tell, a text if it is the same in every row;
+    `labels` are the columns that are not in packets, a text if it is the same in every row;
     `number` is that of the first record, or those of all; `decoded` what
     `capture.decode.decode_records` made of `data`.  Bodies are given for message kinds from
     `bodies_from` on, and for control messages that cells route; routes for all that cells route.
@@ -99,17 +99,17 @@ def _addressees(
     starts = decoded["body_offset"] - length
     rows = np.flatnonzero((length > 1) & (length % 4 == 1))
     rows = rows[data[starts[rows]] == ADDRESSEES]
-    wanted = np.zeros(len(length), np.bool_)
-    wanted[rows] = True
+    listed = np.zeros(len(length), np.bool_)
+    listed[rows] = True
     view = data.data
     spans = zip((starts[rows] + 1).tolist(), decoded["body_offset"][rows].tolist(), strict=True)
     nodes = b"".join([view[start:end] for start, end in spans])
     values = np.frombuffer(nodes, ">u4").astype(np.int64)
-    offsets = np.zeros(len(wanted) + 1, np.int32)
-    np.cumsum(np.where(wanted, length // 4, 0), out=offsets[1:])
-    buffers: list[pa.Buffer | None] = [_bits(wanted), pa.py_buffer(offsets.data)]
+    offsets = np.zeros(len(listed) + 1, np.int32)
+    np.cumsum(np.where(listed, length // 4, 0), out=offsets[1:])
+    buffers: list[pa.Buffer | None] = [_bits(listed), pa.py_buffer(offsets.data)]
     children = [pa.array(values, kind.value_type)]
-    return pa.Array.from_buffers(kind, len(wanted), buffers, children=children)
+    return pa.Array.from_buffers(kind, len(listed), buffers, children=children)
 
 
 def _routed_by_cells(
@@ -127,7 +127,7 @@ def _routed_by_cells(
 def _spans(
     data: npt.NDArray[np.uint8], starts: Values, lengths: Values, wanted: npt.NDArray[np.bool_]
 ) -> pa.Array[Any]:
-    """Return the bytes of `data` from each start on, null for rows that are not wanted."""
+    """Return the bytes of `data` from each start on, null for other rows than `wanted`."""
     view = data.data
     chosen = starts[wanted]
     ends = chosen + lengths[wanted]

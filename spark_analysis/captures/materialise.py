@@ -38,7 +38,7 @@ from spark_analysis.captures.source import Capture, CaptureSlice, plan, read_sli
 from spark_analysis.errors import AnalysisError
 
 FORMAT: Final = 5
-"""Version of the frames; one more whenever the same captures would give other rows."""
+"""Version of the frames; raised whenever the same captures would give other rows."""
 FRAMES_FOLDER: Final = "frames.parquet"
 AT_ONCE: Final = 4 << 20
 """Bytes of captures up to which they are decoded here, in less time than tasks take to start."""
@@ -74,14 +74,14 @@ def materialise(
 ) -> Path:
     """Return the folder of the run's frames, after decoding `captures` if it is not up to date.
 
-    Frames that were damaged after they had been written are told to `problem` and decoded again.
-    Raises `AnalysisError` if they cannot be written.
+    Frames that were damaged after they had been written are reported to `problem` and decoded
+    again.  Raises `AnalysisError` if they cannot be written.
     """
     folder = run.metrics / decoded.folder
     files = _files(captures)
-    known = _made_of(folder)
-    if known is not None and known.get("format") == FORMAT and known.get("files") == files:
-        damage = _damage(folder, known)
+    manifest = _made_of(folder)
+    if manifest is not None and manifest.get("format") == FORMAT and manifest.get("files") == files:
+        damage = _damage(folder, manifest)
         if damage is None:
             return folder
         problem(f"metrics/{decoded.folder} was damaged ({damage}): the captures are decoded again")
@@ -99,7 +99,7 @@ def materialise(
             for task in tasks:
                 _write(task)
         else:
-            # To start a task takes as long as to decode a slice: a few tasks of several each.
+            # Starting a task takes as long as decoding a slice: a few tasks of several each.
             count = min(len(tasks), TASKS * context.defaultParallelism)
             context.parallelize(tasks, max(1, count)).foreach(_write)
         _mark(scratch, {"run": run.name, "files": files})
@@ -118,8 +118,8 @@ def mark_recorded(folder: Path, run: str) -> None:
 
 def is_recorded(run: Run) -> bool:
     """Return whether a run wrote its frames itself, and has no captures."""
-    known = _made_of(run.metrics / FRAMES_FOLDER)
-    return known is not None and bool(known.get("recorded"))
+    manifest = _made_of(run.metrics / FRAMES_FOLDER)
+    return manifest is not None and bool(manifest.get("recorded"))
 
 
 def recorded(run: Run) -> Path | None:
@@ -128,12 +128,12 @@ def recorded(run: Run) -> Path | None:
     Raises `AnalysisError` if another version of the testbed has written them, or they are damaged.
     """
     folder = run.folder.metrics / FRAMES_FOLDER
-    known = _made_of(folder)
-    if known is None or not known.get("recorded"):
+    manifest = _made_of(folder)
+    if manifest is None or not manifest.get("recorded"):
         return None
-    if known.get("format") != FORMAT:
-        raise AnalysisError(f"{folder} is of another version: run the scenario again")
-    damage = _damage(folder, known)
+    if manifest.get("format") != FORMAT:
+        raise AnalysisError(f"{folder} was written by another version: run the scenario again")
+    damage = _damage(folder, manifest)
     if damage is not None:
         raise AnalysisError(
             f"{folder} is damaged ({damage}), and the run has no captures: run the scenario again"
@@ -223,22 +223,22 @@ def _checksum(path: Path) -> list[int]:
 
 
 def _made_of(folder: Path) -> dict[str, Any] | None:
-    """Return what a folder of frames was made of; None if nothing says it."""
+    """Return what a folder of frames was made of; None if that is not recorded."""
     try:
-        known = json.loads((folder / _MADE_OF).read_bytes())
+        manifest = json.loads((folder / _MADE_OF).read_bytes())
     except (OSError, ValueError):
         return None
-    return known if isinstance(known, dict) else None
+    return manifest if isinstance(manifest, dict) else None
 
 
-def _damage(folder: Path, known: dict[str, Any]) -> str | None:
+def _damage(folder: Path, manifest: dict[str, Any]) -> str | None:
     """Return what is wrong with the files of a folder of frames, None if nothing is."""
-    parts = known.get("parts")
+    parts = manifest.get("parts")
     if not isinstance(parts, dict):
-        return "nothing says which files it should have"
-    there = {path.name for path in folder.glob("*.parquet")}
-    for name in sorted(there | set(parts)):
-        if name not in there:
+        return "its list of files is missing"
+    present = {path.name for path in folder.glob("*.parquet")}
+    for name in sorted(present | set(parts)):
+        if name not in present:
             return f"{name} is missing"
         if name not in parts:
             return f"{name} does not belong there"
@@ -252,7 +252,7 @@ def _damage(folder: Path, known: dict[str, Any]) -> str | None:
 
 def _sweep(metrics: Path, folder: str) -> None:
     """Remove folders that killed analyses left behind."""
-    for left in metrics.glob(f".{folder}-*"):
-        process = re.match(rf"\.{re.escape(folder)}-(\d+)", left.name)
+    for leftover in metrics.glob(f".{folder}-*"):
+        process = re.match(rf"\.{re.escape(folder)}-(\d+)", leftover.name)
         if process is None or not Path("/proc", process[1]).exists():
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(leftover, ignore_errors=True)

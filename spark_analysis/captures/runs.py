@@ -23,7 +23,7 @@ def read_runs(paths: Iterable[Path]) -> tuple[Run, ...]:
             raise AnalysisError(str(error)) from None
         other = runs.setdefault(run.name, run)
         if other.path != run.path:
-            raise AnalysisError(f"{other.path} and {run.path} have one name: rename one of them")
+            raise AnalysisError(f"{other.path} and {run.path} have the same name: rename one")
     if not runs:
         raise AnalysisError("no run folder given")
     return tuple(runs.values())

@@ -69,7 +69,7 @@ FRAMES: Final = StructType(
         column("port_src", INT, "UDP or TCP source port; null if there is none"),
         column("port_dst", INT, "UDP or TCP destination port; null if there is none"),
         column("dscp", SHORT, "code point of the DS field; null if not IPv4"),
-        column("kind", SHORT, "message kind; null, as all that follow, if no testbed frame"),
+        column("kind", SHORT, "message kind; null, like all that follow, if not a testbed frame"),
         column("flags", SHORT, "header flags"),
         column("ttl", SHORT, "radio hops still allowed after this one"),
         column("hops", SHORT, "radio hops made, this one included; 0 only on loopback"),
@@ -80,7 +80,7 @@ FRAMES: Final = StructType(
         column("destination", LONG, "node id of the final destination"),
         PUBLISHER,
         SEQUENCE,
-        column("route", BINARY, "routing extension of frames that cells route; null: another"),
+        column("route", BINARY, "routing extension of frames that cells route; null: of others"),
         column("body", BINARY, "CBOR; of clients' messages and control that cells route, or all"),
     ]
 )

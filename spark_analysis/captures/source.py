@@ -15,7 +15,7 @@ packed into few partitions, since a task costs more than a small file.  A task r
 follows its records and decodes them with NumPy (`capture.decode`) into Arrow batches on NumPy's
 own buffers.
 
-A file that is no Ethernet pcap is left out and one that is cut off is read up to its last whole
+A file that is not an Ethernet pcap is left out and one that is cut off is read up to its last whole
 record.  A file whose times cannot be what its header says is left out, and so are records whose
 time is far from all others of the run.  `survey` says which, so that the driver can tell the user.
 """
@@ -69,7 +69,7 @@ FAR: Final = 30 * 86_400
 
 
 class SourceError(AnalysisError):
-    """A path without captures, or an option that is not one; the message says what to change."""
+    """A path without captures, or an unknown option; the message says what to change."""
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,8 @@ def _times(
 ) -> tuple[npt.NDArray[np.int64], str | None]:
     """Return the seconds of records up to a damaged one, and what is wrong with that.
 
-    Raises `PcapError` if a time among the first is none in the units of the header: then no time
-    can be trusted.
+    Raises `PcapError` if a time among the first is not in the units of the header: then no time can
+    be trusted.
     """
     seconds, fractions = record_times(data, header, offsets)
     wrong = np.flatnonzero(fractions >= header.ticks)
@@ -206,7 +206,7 @@ def _times(
 def _strange(
     seconds: Mapping[Capture, npt.NDArray[np.int64]],
 ) -> tuple[tuple[int, int], dict[Capture, str]]:
-    """Return the span of time of a run's records, and what to say of captures with others."""
+    """Return a run's span of time, and a message for each capture with records outside."""
     middle = int(np.median([np.median(times) for times in seconds.values()]))
     span = (middle - FAR, middle + FAR)
     strange = {}
@@ -215,8 +215,8 @@ def _strange(
         if len(outside):
             year = datetime.fromtimestamp(int(times[outside[0]]), UTC).year
             strange[capture] = (
-                f"{capture.path.name}: {len(outside)} of {len(times)} records are left out, whose "
-                f"time is far from the others' (record {outside[0] + 1} is of the year {year})"
+                f"{capture.path.name}: records whose time is far from the others' are left out: "
+                f"{len(outside)} of {len(times)} (record {outside[0] + 1} is of the year {year})"
             )
     return span, strange
 
@@ -254,7 +254,7 @@ class Partition(InputPartition):
 def plan(captures: Sequence[Capture], partitions: int) -> list[Partition]:
     """Cut captures into slices and pack these, in order, into `partitions` or more.
 
-    Files that are no capture are left out; `survey` reports them.
+    Files that are not captures are left out; `survey` reports them.
     """
     sizes = {capture: _size(capture.path) for capture in captures}
     target = sum(sizes.values()) // max(1, partitions)
@@ -287,8 +287,8 @@ def _slices(capture: Capture, size: int, target: int) -> list[CaptureSlice]:
     except (PcapError, OSError):
         return []
     count = -(-(stop - FILE_HEADER) // target)
-    wanted = np.linspace(FILE_HEADER, stop, count, endpoint=False)
-    first = np.unique(np.searchsorted(offsets, wanted))
+    targets = np.linspace(FILE_HEADER, stop, count, endpoint=False)
+    first = np.unique(np.searchsorted(offsets, targets))
     first = first[first < len(offsets)]
     edges = [*offsets[first].tolist(), stop]
     return [
@@ -368,7 +368,7 @@ class LoadedSlice(NamedTuple):
 
 
 def load_slice(part: CaptureSlice) -> LoadedSlice | None:
-    """Return the records of a slice; None if the file is no such capture, or gone."""
+    """Return the records of a slice; None if the file is not such a capture, or gone."""
     try:
         with part.capture.path.open("rb") as file:
             header = read_header(file.read(FILE_HEADER), part.capture.linktype)

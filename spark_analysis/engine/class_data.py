@@ -1,12 +1,12 @@
 """Java's class data: the classes of an analysis, read and verified once and mapped at each start.
 
-Loading classes is much of what a cold Java machine does.  the command `compile` has Java write
+Loading classes is much of what a cold Java machine does.  The command `compile` has Java write
 what it had loaded at the end of a short analysis (dynamic class data sharing, JEP 350) into a file
-below `.compiled`; later machines map that.  Java itself checks that the file is of this very Java
-and of these jars, and does without it otherwise; results do not depend on it.
+below `.compiled`; later machines map that.  Java itself checks that the file is of this Java and of
+these jars, and does without it otherwise; results do not depend on it.
 
 Spark's launcher names one jar twice in the class path.  Java notes it once when it writes, and
-since version 21 takes the two lists for different ones, so it is told a class path with each once.
+since version 21 takes the two lists for different ones, so it gets a class path with each once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def archive() -> Path | None:
 
 
 def is_missing() -> bool:
-    """Return whether class data could be written, and are not."""
+    """Return whether class data could be written, but have not been."""
     path = archive()
     return path is not None and not path.is_file()
 

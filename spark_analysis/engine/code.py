@@ -1,7 +1,7 @@
-"""The project's code as it is hashed: what points and rows follow from, other code may make others.
+"""The project's code as it is hashed: other code may give other points and rows.
 
 Theory of operation.  The source is parsed and not imported; modules are followed by their imports,
-those in functions too.  `if TYPE_CHECKING` is passed over, as when it runs.  What is hashed is the
+those in functions too.  `if TYPE_CHECKING` is skipped, as at run time.  What is hashed is the
 code: the syntax tree without positions and comments, without strings that stand alone (docstrings),
 and without the texts that are for readers only (`_DESCRIBED`).  Of the registry of protocols, only
 the entry of one protocol is hashed.
@@ -33,8 +33,7 @@ _DESCRIBED: Final[Mapping[str, tuple[int | None, str]]] = {
     "spark_analysis.captures.schemas.column": (2, "comment"),
     "spark_analysis.engine.tables.Table": (None, "description"),
 }
-"""Arguments that are texts for readers, by what is called: index, if it may go without the keyword,
-and keyword."""
+"""Arguments that are texts for readers, by callee: index, if it may be positional, and keyword."""
 _ENTRY: Final = "nodeapp.pubsub.registry.Protocol"
 """What is called for an entry of the registry of protocols."""
 
@@ -67,7 +66,7 @@ class Code:
 
 @functools.cache
 def project() -> Sources:
-    """Return the modules of the project, as they are when it is first asked for."""
+    """Return the modules of the project, as they are at the first call."""
     return read_sources(ROOT)
 
 
@@ -152,7 +151,8 @@ def read_code(module: Module) -> Code:
 def strip(module: Module) -> tuple[ast.Module, dict[str, str], dict[str, str]]:
     """Return a module's tree without what does not run, its names, and entries of a registry.
 
-    Names are full ones by those that the module has for them, entries hashes.  Raises SyntaxError.
+    Names map those that the module uses to full ones, entries map names to hashes.  Raises
+    SyntaxError.
     """
     tree = ast.parse(module.text, filename=module.name)
     # Before texts are removed: the names by which a module knows what it calls.
@@ -215,10 +215,10 @@ class _Strip(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Pass(self, node: ast.Pass) -> None:
-        """Remove it: a docstring alone does as well."""
+        """Remove it: a docstring may stand in its place."""
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
-        """Leave what runs of `if TYPE_CHECKING`."""
+        """Keep what runs of `if TYPE_CHECKING`."""
         if full_name(node.test, self._names) == "typing.TYPE_CHECKING":
             otherwise = ast.Module(node.orelse, [])
             self.generic_visit(otherwise)

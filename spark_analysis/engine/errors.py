@@ -1,4 +1,4 @@
-"""The error that every part of the analysis raises for what a user can put right."""
+"""The error that every part of the analysis raises for what a user can fix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Turn what goes wrong inside Spark (a full disk, a lost worker) into an `AnalysisError`."""
-    # Who reads run folders, as a guest without Spark does, needs the error above alone.
+    # Reading run folders, as in a guest without Spark, needs the error above alone.
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -31,7 +31,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def _root(reason: str) -> str:
-    """Return why Spark ended itself if that is what a job failed by, else the job's own reason."""
+    """Return why Spark shut down if that is why a job failed, else the job's own reason."""
     if "SparkContext was shut down" not in reason:
         return reason
     if OUT_OF_MEMORY in scratch.log_text():

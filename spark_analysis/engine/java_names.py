@@ -26,14 +26,14 @@ def remember_names(gateway: JavaGateway) -> None:
 
 
 class _RememberingView(JVMView):  # type: ignore[misc]
-    """What is found becomes an attribute, for which Python asks nobody."""
+    """Classes that were looked up are attributes, for which Python does not ask again."""
 
     def __init__(self, view: JVMView) -> None:
         self.__dict__.update(view.__dict__)
 
     def __getattr__(self, name: str) -> Any:
         member = super().__getattr__(name)
-        # A package may be a class that comes later, and costs nothing that matters.
+        # What is a package now may be a class later, and costs next to nothing.
         if isinstance(member, JavaClass):
             member = self.__dict__[name] = _RememberingClass(member._fqn, member._gateway_client)
         return member

@@ -13,7 +13,7 @@ from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
 from spark_analysis.engine.pandas_rows import records
 
-NOTHING_DUE: Final = "nothing was to be delivered: no event that was published had a subscriber"
+NOTHING_DUE: Final = "nothing was to be delivered: no published event had a subscriber"
 """A problem of a run."""
 
 

@@ -67,8 +67,8 @@ def log_text() -> str:
 def clean(root: Path | None = None) -> list[str]:
     """Remove the folders of processes that are gone; return a line for each.
 
-    Java ends by itself when it has lost who started it, unless it has not come to wait for that
-    yet: without the folder it would never come to it.  So it is ended first.
+    Java ends by itself when its parent is gone, once it waits for that: without the folder it never
+    gets there.  So it is ended first.
     """
     killed = []
     for folder in sorted((root or Path(tempfile.gettempdir())).glob(f"{PREFIX}*")):

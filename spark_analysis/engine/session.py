@@ -45,7 +45,7 @@ MINIMUM_JAVA: Final = 17
 MASTER_TIMEOUT: Final = 5.0
 """Seconds for a standalone master to take a connection."""
 SOCKET_FOLDER: Final = 61
-"""Characters that Spark lets the path of a folder of sockets have."""
+"""Characters that Spark allows in the path of a folder of sockets."""
 ROOT: Final = Path(__file__).resolve().parents[2]
 """Folder that the project's packages are imported from."""
 _LOCAL: Final = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?")
@@ -99,7 +99,7 @@ def java_version(environment: Mapping[str, str] | None = None) -> int:
     except subprocess.TimeoutExpired as error:
         raise SessionError(f"{java} -version{where} has no answer in {error.timeout:g} s") from None
     except OSError:
-        raise SessionError(f"there is no Java that runs{where}: {_INSTALL}") from None
+        raise SessionError(f"no Java runs{where}: {_INSTALL}") from None
     version_line = re.search(r'version "(?:1\.)?(\d+)', answer)
     if version_line is None:
         raise SessionError(f"{java} -version does not say its version{where}: {_INSTALL}")
@@ -198,7 +198,7 @@ def sockets(master: str, folder: Path) -> dict[str, str]:
 def heap_megabytes() -> int:
     """Return the memory that Java may use: a quarter of the machine's, as its own default; MB.
 
-    Less than 2 GB do for no more than some ten million packets.
+    Less than 2 GB suffices for some ten million packets at most.
     """
     return max(2048, int(psutil.virtual_memory().total) // (4 << 20))
 
@@ -236,7 +236,7 @@ def spark_session(
         spark: SparkSession | None = None
         try:
             spark = _start(master, options, folder)
-            watch.idle_limit = None  # from now on it may wait for what it is to do
+            watch.idle_limit = None  # from now on it may wait for work
             spark.dataSource.register(PcapDataSource)
             yield spark
         except KeyboardInterrupt:
@@ -255,7 +255,7 @@ def spark_session(
 
 
 def find_master(master: str) -> None:
-    """Raise `SessionError` if a master is none, or nobody answers at a standalone one's address.
+    """Raise `SessionError` if `master` is not one, or a standalone one does not answer.
 
     Spark itself tries for a minute, and then says that its context was stopped.
     """
@@ -287,9 +287,9 @@ def _end_java() -> None:
 
 
 def _killed(error: Exception) -> str | None:
-    """Return how Java was killed, if that is what an error follows from.
+    """Return how Java was killed, if an error follows from that.
 
-    While it starts, only a frame of PySpark's knows it.
+    While Java starts, only a frame of PySpark's has its process.
     """
     java = getattr(SparkContext._gateway, "proc", None)
     for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -308,7 +308,7 @@ def _ask_java_to_end() -> None:
     for process in scratch.java_of_this_process():
         with suppress(psutil.Error):
             process.terminate()
-            process.resume()  # one that is stopped would not see it
+            process.resume()  # a stopped process would not see it
 
 
 def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSession:
@@ -337,7 +337,7 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
                 gateway = launch_gateway(conf, options_of_java)  # type: ignore[no-untyped-call]
                 remember_names(gateway)
             server: Any = SparkContext(conf=conf, gateway=gateway)._accumulatorServer
-            # Its thread prints that Java has gone, which others tell.
+            # Its thread prints that Java has gone, which is reported anyway.
             server.handle_error = lambda *_: None
         except (PySparkException, Py4JError, OSError) as error:
             if _killed(error):
@@ -369,15 +369,15 @@ def _environment(local: bool) -> Iterator[None]:
     reads any configuration.
     """
     inherited = os.environ.get("PYTHONPATH")
-    wanted = {
+    variables = {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(ROOT), *([inherited] if inherited else [])]),
     }
     if local:
-        wanted |= {"SPARK_LOCAL_IP": "127.0.0.1"}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+        variables |= {"SPARK_LOCAL_IP": "127.0.0.1"}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:

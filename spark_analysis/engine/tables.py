@@ -39,15 +39,15 @@ def local_rows(
     joined with few, takes no job.  Rows of Python objects would be a job of their own wherever they
     are used.
     """
-    wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    assert isinstance(wanted, StructType)
-    types = to_arrow_schema(wanted, timezone="UTC")
+    struct = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(struct, StructType)
+    types = to_arrow_schema(struct, timezone="UTC")
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
     table = pa.Table.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, types, strict=True)],
         schema=types,
     )
-    return spark.createDataFrame(table, wanted)
+    return spark.createDataFrame(table, struct)
 
 
 def typed(frame: pd.DataFrame, schema: StructType) -> pa.Table:
@@ -78,12 +78,12 @@ T = TypeVar("T")
 class Kept(Enum):
     """Where the rows of a query are kept for the others that are made of them.
 
-    Of few frames those of most queries are so few that Spark takes longer to plan what reads them
-    in its own memory than what has them from the driver.
+    With few frames, most queries have so few rows that planning to read them from Spark's memory
+    takes longer than taking them from the driver.
     """
 
     NOWHERE = auto()
-    """They are made anew for each."""
+    """Nowhere: they are computed again for each."""
     IN_DRIVER = auto()
     """By the driver if the frames are few, else by Spark."""
     IN_SPARK = auto()

@@ -1,10 +1,10 @@
 """How Spark works through frames, by how many there are.
 
-An analysis is a few dozen queries.  Over the frames of a short run each takes milliseconds, and
-what it costs is to get ready: Spark writes Java for every step of every query and compiles it, and
-hands a task to every processor after each shuffle.  So queries over few frames are interpreted, in
-one partition: rows that are in one already need no shuffle for an aggregation, and no job of their
-own to be joined, as they do to be broadcast.
+An analysis is a few dozen queries.  Over the frames of a short run each takes milliseconds, and the
+cost is in getting ready: Spark writes Java for every step of every query and compiles it, and hands
+a task to every processor after each shuffle.  So queries over few frames are interpreted, in one
+partition: rows that are in one already need no shuffle for an aggregation, and no job of their own
+to be joined, as they do to be broadcast.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Versions of the measures: `python -m spark_analysis.measures [--renew | --same-rows]`.
 
-Without an option it says which files have other code than they state, and fails if there are some.
+Without an option it names the files whose code is not what they state, and fails if there are any.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ def main() -> int:
     """Print what is out of date, or renew it.  Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m spark_analysis.measures", description=__doc__)
     ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--renew", action="store_true", help="rows are others: raise versions")
-    ways.add_argument("--same-rows", action="store_true", help="rows are the same: hashes alone")
+    ways.add_argument("--renew", action="store_true", help="rows differ: raise versions")
+    ways.add_argument("--same-rows", action="store_true", help="rows stay the same: hashes only")
     options = parser.parse_args()
     files = Files(read_sources(ROOT))
     failed = False

@@ -52,7 +52,7 @@ VERSION: Final = Version(1, "9ec849fb7652")
 
 
 RADIOS: Final = "run string, node string, node_id long, address long"
-"""Whose each radio is; addresses are 48-bit numbers."""
+"""The owner of each radio; addresses are 48-bit numbers."""
 
 AIRTIME: Final = Table(
     name="airtime",
@@ -165,7 +165,7 @@ def of_air(inputs: Inputs) -> DataFrame:
 
 
 def airtime(air: DataFrame, radios: DataFrame) -> DataFrame:
-    """Return `AIRTIME` of `AIR_FRAMES`; `radios` (`RADIOS`) say whose each address is."""
+    """Return `AIRTIME` of `AIR_FRAMES`; `radios` (`RADIOS`) name the owner of each address."""
     kind, subtype = sf.col("type"), sf.col("subtype")
     frame_class = (
         sf.when(kind == DATA, "data")
@@ -193,7 +193,7 @@ def airtime(air: DataFrame, radios: DataFrame) -> DataFrame:
 
 
 def radio_rows(runs: Sequence[Run]) -> list[tuple[str, str, int, int]]:
-    """Return the rows of `RADIOS`: whose each address on the air is."""
+    """Return the rows of `RADIOS`: the owner of each address on the air."""
     rows = []
     for run in runs:
         for node in run.scenario.stations:
@@ -225,7 +225,7 @@ def airtime_tables(tables: RunTables) -> list[TextTable]:
         )
     untimed = int(frame["untimed_frames"].sum())
     if untimed:
-        note += f"{count(untimed)} frames without a known rate have no airtime here. "
+        note += f"Frames without a known rate have no airtime here: {count(untimed)}. "
     if tables.run.record is not None and tables.run.record.backend == "hwsim":
         note += (
             "mac80211_hwsim's monitor shows a frame once, at its first rate, however often the "
@@ -235,7 +235,7 @@ def airtime_tables(tables: RunTables) -> list[TextTable]:
         _table("Airtime by class of frame", note.strip(), "class", frame, "frame_class", total),
         _table(
             "Airtime by sender",
-            "Senders of acknowledgements are told by the frames before them.",
+            "The sender of an acknowledgement follows from the frame before it.",
             "sender",
             frame.assign(node=frame["node"].fillna("(unknown)")),
             "node",

@@ -1,7 +1,7 @@
 """Messages of rendezvous cells: what control messages that cells route say, from the radios.
 
 Of protocols whose subscribers choose among rendezvous cells (`Service.has_rendezvous_cells`);
-others have no rows, and cost no query.  A CELL_STATE tells several entries, and is a row for each,
+others have no rows, and cost no query.  A CELL_STATE lists several entries, and is a row for each,
 as if its ADVERTISEMENT or SUBSCRIPTION had come when the entry says that it did.
 """
 
@@ -41,25 +41,25 @@ _KINDS: Final = (*ENTRIES, Kind.PRUNE, Kind.DEMAND, Kind.CELL_STATE)
 CELL_MESSAGE: Final = StructType(
     [
         RUN,
-        column("node_id", LONG, "node id of who sent or received the frame"),
-        column("sent", BOOLEAN, "it sent it"),
+        column("node_id", LONG, "node id of the sender or receiver of the frame"),
+        column("sent", BOOLEAN, "the node sent the frame"),
         column("time_ns", LONG, "Unix time, ns; of an entry of a state when it was heard"),
         column("kind", SHORT, "message kind; of a state that of its entry"),
         column("flags", SHORT, "header flags"),
         column("hops", SHORT, "radio hops made, this one included"),
         column("destination", LONG, "node id of the final destination"),
-        column("issuer", LONG, "node id of who said it"),
+        column("issuer", LONG, "node id of the issuer of the message"),
         column("topic", STRING, "topic"),
         column("replica", INT, "number of the topic's rendezvous cell"),
         column("item", BINARY, "the subscription, encoded; null: another kind"),
-        column("size", INT, "bytes in which it is told"),
+        column("size", INT, "bytes that it takes"),
         column("cell_column", INT, "column of the cell that it was sent from"),
         column("cell_row", INT, "row of that cell"),
         column("target_column", INT, "of a state: column of the cell that it is for; else null"),
         column("target_row", INT, "row of that cell"),
     ]
 )
-"""What a frame said."""
+"""One message of a frame."""
 
 CELL_MESSAGES: Final = Query(make=lambda inputs: cell_messages(inputs), kept=Kept.IN_SPARK)  # noqa: PLW0108
 """`CELL_MESSAGE` of all runs; malformed bodies are left out."""
@@ -72,7 +72,7 @@ def with_cells(inputs: Inputs) -> list[Run]:
 
 
 def replica() -> Column:
-    """Return the replica number that the routing extension in `route` tells."""
+    """Return the replica number in the routing extension `route`."""
     return sf.conv(sf.hex(sf.substring("route", 2, 1)), 16, 10).cast("int")
 
 
@@ -99,7 +99,7 @@ def _decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def entries_of(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what a frame said; nothing if it is malformed."""
+    """Yield the messages of a frame; none if it is malformed."""
     body = row["body"][:-TRAILER] if row["flags"] & FLAG_SEALED else row["body"]
     try:
         route = decode_cell_route(row["route"])

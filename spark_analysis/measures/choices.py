@@ -1,4 +1,4 @@
-"""Choices of rendezvous cells: what those cost that a subscriber tried and did not choose.
+"""Choices of rendezvous cells: what the cells cost that a subscriber tried and did not choose.
 
 A subscriber that explores subscribes to a topic at several rendezvous cells at once, gets the first
 event of each publisher over all of them, and prunes all but the one that it chooses.  So for each
@@ -6,8 +6,8 @@ cell that it does not choose there are a subscription for each filter, and of ea
 notification and a prune, all unnecessary: 3(n - 1) messages with n cells, one filter and one
 publisher (docs/papers.md#georendezvous, section 4), (n - 1)(filters + 2 publishers) in general.
 
-A **choice** is of a subscriber and a topic, from when it explores to when it does so again.  That
-in which no event came is left out, since nothing was chosen.  Unnecessary are
+A **choice** is of a subscriber and a topic, from when it explores to when it does so again.  One in
+which no event came is left out, since nothing was chosen.  Unnecessary are
 
     subscriptions   that explore, at cells over which the last event of no publisher came
     notifications   arrivals of an event at the subscriber beyond the first
@@ -201,7 +201,7 @@ CHOICES: Final[Table] = Table(
 
 
 def choice_tables(tables: RunTables) -> list[TextTable]:
-    """Return what choices came to, by rendezvous cells tried; nothing if no cell was chosen."""
+    """Return the costs of choices, by rendezvous cells tried; nothing if no cell was chosen."""
     rows_of_choices = tables.table("choices")
     if not len(rows_of_choices):
         return []

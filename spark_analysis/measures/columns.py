@@ -21,7 +21,7 @@ PAIR: Final = [*EVENT, "receiver", "client"]
 def seconds_between(time_ns: str, since_ns: str = "epoch_ns") -> Column:
     """Return the seconds between two columns of Unix time in ns, as a double.
 
-    Subtracted first: a double has no room for Unix nanoseconds.
+    Subtracted first: a double cannot hold Unix nanoseconds.
     """
     return (sf.col(time_ns) - sf.col(since_ns)) / sf.lit(1e9)
 

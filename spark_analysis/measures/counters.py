@@ -168,7 +168,7 @@ def counted_rows(runs: Sequence[Run]) -> list[tuple[str, str, str, str, int, int
 
 
 def _differs(frame: pd.DataFrame) -> pd.Series:
-    """Return of which rows counters and captures differ."""
+    """Return whether counters and captures differ, by row."""
     return (frame["counted_frames"] != frame["captured_frames"]) | (
         frame["counted_bytes"] != frame["captured_bytes"]
     )

@@ -112,7 +112,7 @@ def delay_by_hops(delay: DataFrame) -> DataFrame:
 
 
 LONG_ROUTE: Final = 10
-"""Hops of a route that a reader will wonder at."""
+"""Hops from which a route needs an explanation."""
 
 
 def hops_table(tables: RunTables) -> TextTable:
@@ -174,7 +174,7 @@ BY_HOPS: Final = Section(tables=lambda tables: [hops_table(tables)])
 
 def _counted(tables: RunTables) -> str:
     hops = tables.value("hops_mean")
-    return f"{count(zero(tables.value('delay_count')))} deliveries to other nodes" + (
+    return f"deliveries to other nodes: {count(zero(tables.value('delay_count')))}" + (
         f", {number(hops)} hops on average" if math.isfinite(hops) else ""
     )
 

@@ -5,7 +5,7 @@ An event is due to a client if, at the moment of the PUBLISH, the client has a s
 admits, and if the client's node is not cut off on purpose (`measures.runs`), unless the event is
 its own.  This is strict: no time is allowed for a new subscription to spread through the network.
 It is received if at least one NOTIFY reaches the client, however late; further ones are
-duplicates, and NOTIFYs to clients it is not due to are unexpected (as of an event that was
+duplicates, and NOTIFYs to clients it is not due to are unexpected (for example of an event
 published before the client subscribed).  A publisher's own node can have subscribers too; their
 deliveries count, and are told apart by `local`.
 

@@ -45,10 +45,10 @@ VERSION: Final = Version(1, "1be52d716246")
 
 
 LONGEST: Final = 0.5
-"""Seconds within which a broadcast counts as received: what comes later is told apart."""
+"""Seconds within which a broadcast counts as received: later ones are counted separately."""
 
 BROADCASTS: Final = (0xFFFFFFFF, 0x0AFFFFFF)
-"""IPv4 addresses that all take."""
+"""IPv4 addresses that all nodes accept."""
 
 LARGEST: Final = 1514
 """Bytes of an Ethernet frame."""
@@ -99,7 +99,7 @@ def airtimes(radio: RadioSpec, fastest: bool = False) -> list[float]:
 
 
 def receivers(scenario: Scenario) -> list[tuple[int, str, str]]:
-    """Return (node id, interface, way) of every radio: which way what it receives has come."""
+    """Return (node id, interface, way) of every radio: the way of what it receives."""
     brokers = {point.broker for point in scenario.access_points}
     way = DOWN if brokers else AD_HOC
     stations = [(node.id, ACCESS, way) for node in scenario.stations]

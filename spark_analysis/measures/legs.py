@@ -1,9 +1,9 @@
 """Legs: what it costs to bring events to a client of a mesh, from its serving broker, leg by leg.
 
 The measures of the mesh-prediction paper (docs/papers.md#mesh-prediction, section V), from
-captures.  A **leg** of a client is from when its navigator told of a way, and the pause before it
-was over, to when it told of the next one, on the client's loopback (NAVIGATE).  An event is of the
-leg in which it was published.  Legs are of protocols that are told of routes
+captures.  A **leg** of a client lasts from when its navigator announced a route, and the pause
+before it was over, to the next announcement, on the client's loopback (NAVIGATE).  An event is of
+the leg in which it was published.  Only protocols that learn of routes have legs
 (`Service.needs_routes`); others have none, and cost no query.
 
 *Packets* are the transmissions of DELIVERY frames of an event to that client: from the serving
@@ -12,8 +12,8 @@ sent in the leg.  Those on mesh links are apart from those on access links, sinc
 formula (its equation 6) counts the former and its definition (section V.B) both.
 
 *Delay* is the paper's: from when the serving broker got the event, along the brokers' graph or from
-a client on its own host, to when the client's application was told.  *Waiting* is the part of it
-that the event spent at serving brokers: at each, from its arrival to the first transmission.
+a client on its own host, to when the client's application was notified.  *Waiting* is the part of
+it that the event spent at serving brokers: at each, from its arrival to the first transmission.
 
 Status reports, acknowledgements, tables and handover messages are in `overhead`, by kind.
 
@@ -65,14 +65,14 @@ LEGS: Final = Table(
             column("client", LONG, "node id of the client"),
             column("leg", INT, "number of the leg, from 1"),
             column("start", DOUBLE, "s into the run, when the client leaves"),
-            column("end", DOUBLE, "s into the run, when the next route is told; null: the last"),
+            column("end", DOUBLE, "s into the run, next route announced; null: the last"),
             column("events", LONG, "events of the leg that the client received"),
             column("mesh_packets", LONG, "transmissions of these on mesh links"),
             column("access_packets", LONG, "transmissions of these on access links"),
             column("mesh_probes", LONG, "transmissions of probes on mesh links"),
             column("access_probes", LONG, "transmissions of probes on access links"),
             column("delay", DOUBLE, "s, mean from the serving broker to the application"),
-            column("waiting", DOUBLE, "s, mean of what of it was waiting at serving brokers"),
+            column("waiting", DOUBLE, "s, mean part of it spent waiting at serving brokers"),
         ]
     ),
     order=("client", "leg"),
@@ -91,7 +91,7 @@ _STARTS: Final = StructType(
     [
         RUN,
         column("client", LONG, "node id of the client"),
-        column("told_ns", LONG, "Unix time when its navigator told of the leg, ns"),
+        column("told_ns", LONG, "Unix time when its navigator announced the leg, ns"),
         column("start_ns", LONG, "when the pause before it is over, ns"),
     ]
 )
@@ -101,12 +101,12 @@ _ROUTE: Final = struct.Struct(">BBdBdBdBdBd")
 
 
 def _has_legs(inputs: Inputs) -> bool:
-    """Return whether some run's protocol is told of clients' routes, of which legs are made."""
+    """Return whether some run's protocol learns of clients' routes, of which legs are made."""
     return any(service_of(run.scenario.protocol.name).needs_routes for run in inputs.runs)
 
 
 def _starts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return when each leg is told of, and starts, from NAVIGATE requests."""
+    """Return when each leg is announced, and starts, from NAVIGATE requests."""
     for batch in batches:
         rows = batch.to_pydict()
         starts = []
@@ -294,7 +294,7 @@ OF_LEGS: Final = Query(make=of_legs, kept=Kept.IN_DRIVER)
 
 
 def text_table(tables: RunTables) -> list[TextTable]:
-    """Return what the legs of a run came to; nothing if it has none."""
+    """Return the figures of a run's legs; nothing if it has none."""
     rows = tables.table("legs")
     if not len(rows):
         return []
@@ -319,7 +319,7 @@ def text_table(tables: RunTables) -> list[TextTable]:
         "is from when the serving broker had the event."
     )
     heads = ("client", "legs", "events", "mesh packets an event", "access packets an event",
-             "delay", "of it waiting")  # fmt: skip
+             "delay", "of that, waiting")  # fmt: skip
     return [TextTable("Clients of the mesh", note, heads, cells, empty="No leg has an event.")]
 
 

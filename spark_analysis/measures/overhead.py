@@ -56,7 +56,7 @@ OVERHEAD: Final = Table(
             column("received_frames", LONG, "frames from other nodes that it received"),
             column("received_bytes", LONG, "bytes of these, from the Ethernet header"),
             column("received_wire_bytes", LONG, "bytes of these in the testbed's wire format"),
-            column("addressed_frames", LONG, "received frames but those whose list lacks the node"),
+            column("addressed_frames", LONG, "frames received, but not those that list others"),
             column("unattributed_frames", LONG, "packets without an IPv4 source: sender not known"),
             column("unattributed_bytes", LONG, "bytes of these, from the Ethernet header"),
         ]
@@ -179,7 +179,7 @@ def _frames(tables: RunTables) -> str:
     value = tables.value
     frames = sum(zero(value(name)) for name in ("event_frames", "control_frames"))
     carrying = value("event_frames_per_delivery")
-    return f"{count(frames)} frames sent, {count(zero(value('received_all')))} deliveries" + (
+    return f"frames sent: {count(frames)}, deliveries: {count(zero(value('received_all')))}" + (
         f"; {number(carrying)} with the event itself" if math.isfinite(carrying) else ""
     )
 

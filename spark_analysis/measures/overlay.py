@@ -1,4 +1,4 @@
-"""Overlays by interest: who gets events, over how many overlay hops, and why without an interest.
+"""Overlays by interest: who gets events, over how many overlay hops, and why if not interested.
 
 An overlay hop is a frame from one peer to another, whatever is on the way.  A frame that arrives at
 the peer that it is for is a reception; the depth of a peer's first reception of an event is one
@@ -13,7 +13,7 @@ its loopback shows them, and from the overlay's rules in the scenario:
 A peer sends heartbeats to all its links, so the peers to which it sends them in one interval of
 heartbeats are its table: chosen and incoming links, and its ring.
 
-Protocols that are no overlay (`Service.is_overlay`) have no rows, and cost no query.
+Protocols that are not overlays (`Service.is_overlay`) have no rows, and cost no query.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ OVERLAY_RECEPTIONS: Final[Table] = Table(
             column("depth", INT, "overlay hops from the publisher"),
             column("hops", INT, "hops of the network below, from the publisher"),
             column("wanted", BOOLEAN, "the event was due to a client of the receiver"),
-            column("cause", STRING, "of one that is not wanted: grid, bloom or forwarding"),
+            column("cause", STRING, "of an unwanted one: grid, bloom or forwarding"),
         ]
     ),
     order=("publisher", "sequence", "depth", "receiver"),
@@ -210,7 +210,7 @@ OVERLAY_LINKS: Final[Table] = Table(
         [
             RUN,
             column("node_id", LONG, "node id of the peer"),
-            column("time", DOUBLE, "s into the run, begin of an interval of heartbeats"),
+            column("time", DOUBLE, "s into the run, start of an interval of heartbeats"),
             column("links", INT, "peers that it sent heartbeats to in the interval"),
         ]
     ),
@@ -221,7 +221,7 @@ OVERLAY_LINKS: Final[Table] = Table(
 
 
 def text_tables(tables: RunTables) -> list[TextTable]:
-    """Return what an overlay's run came to; nothing if no peer got an event."""
+    """Return the figures of an overlay's run; nothing if no peer got an event."""
     got = tables.table("overlay_receptions")
     if not len(got):
         return []
@@ -237,7 +237,7 @@ def text_tables(tables: RunTables) -> list[TextTable]:
     sizes = tables.table("overlay_links")
     if len(sizes):
         last = sizes.sort_values("time").groupby("node_id")["links"].last()
-        rows.append(["links of a peer when it told last, mean", number(float(last.mean()))])
+        rows.append(["links of a peer by its last heartbeats, mean", number(float(last.mean()))])
         rows.append(["links of a peer, most", count(int(sizes["links"].max()))])
     note = "From the captures: first receptions at peers, and heartbeats."
     return [TextTable("Overlay", note, ("what", "value"), rows, words=1)]

@@ -9,14 +9,14 @@ Counted are frames as the network layer hands them over, once each: retransmissi
 acknowledgements of the medium access layer, and its headers, are not in these captures.
 
 A message is told from its transmissions by its first hop, so `messages` of a kind are at most its
-frames; what a node sends its neighbours of a message that it got (`FLAG_REPLICA`) is none.  Nodes
-along a path that make a frame of their own, as dispatchers of a tree do, send a message each.
+frames; a copy that a node sends its neighbours of a message that it got (`FLAG_REPLICA`) is none.
+Nodes along a path that make a frame of their own, as dispatchers of a tree do, send a message each.
 
 A broadcast that lists its addressees is one frame sent, however many it lists.  All in range
 receive it; `addressed_frames` counts only the receptions of those it lists.
 
 Messages of the kinds EVENT, DELIVERY, SEARCH and CUBE_EVENT are event messages, all other kinds
-control.  Packets that are no whole testbed frame (other programs', and events so long that IP had
+control.  Packets that are not whole testbed frames (other programs', and events so long that IP had
 to fragment them) are `other`.
 """
 
@@ -92,6 +92,6 @@ def category(kind: Column) -> Column:
 
 
 def undecoded(packets: DataFrame) -> DataFrame:
-    """Return run, packets: to the node port, and no whole frame of the testbed."""
+    """Return run, packets: to the node port, but not whole frames of the testbed."""
     strange = sf.col("kind").isNull() & (sf.col("port_dst") == NODE_PORT)
     return packets.filter(strange).groupBy("run").agg(sf.count("*").alias("packets"))

@@ -1,7 +1,7 @@
 """Path stretch: the hops of deliveries over those of the shortest ways that the radio allows.
 
 The shortest way is that in the graph of the nodes within radio range of each other, which no
-protocol knows.  Of nodes that move, or a radio without a range, there is no such number.
+protocol knows.  It is undefined if nodes move or the radio has no range.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def path_stretch(inputs: Inputs) -> DataFrame:
 def shortest_hops(run: Run) -> Iterator[tuple[str, int, int, int]]:
     """Yield run, publisher, subscriber and the hops between them, for nodes that stand still.
 
-    None of nodes behind access points.
+    Nothing for nodes behind access points.
     """
     scenario = run.scenario
     moving = any(len(node.waypoints) > 1 for node in run.driven)

@@ -1,18 +1,18 @@
-"""Recovery: how long delivery takes to be as before, after each fault of a scenario.
+"""Recovery: how long delivery takes to recover from each fault of a scenario.
 
 Delivery before a fault is that of the events published in the `BEFORE` seconds until it begins.
 Delivery at a moment is that of the events published in the `WINDOW` seconds from it on; moments
-with less until the last event tell nothing.  Delivery has recovered at the first moment, after
-it was lower, from which it is `RECOVERED` of what it was before; the time until then counts from
-the beginning of the fault.  It is 0 if delivery was never lower, and null if it does not recover by
-the end of the settled events, or if nothing was expected or delivered before.  Deliveries are
-expected at receivers that are up (`spark_analysis.measures.runs`), so what is measured is what a
-fault costs the others, and those who have come back.  All that a publisher on a node that is down
-publishes is lost, which no protocol can help: so there are two answers, of all events and of those
-whose publisher's node was up (`LIVING`).
+with less until the last event do not count.  Delivery has recovered at the first moment, after it
+was lower, from which it is `RECOVERED` of what it was before; the time until then counts from the
+beginning of the fault.  It is 0 if delivery was never lower, and null if it does not recover by the
+end of the settled events, or if nothing was expected or delivered before.  Deliveries are expected
+at receivers that are up (`spark_analysis.measures.runs`), so what is measured is what a fault costs
+the others, and those who have come back.  All that a publisher on a node that is down publishes is
+lost, which no protocol can help: so there are two answers, of all events and of those whose
+publisher's node was up (`LIVING`).
 
 The mean time is over the faults that a run recovers from: a protocol that never recovers from some
-is told by the share, which stands before the mean.
+shows in the share, which stands before the mean.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ WINDOW: Final = 5.0
 RECOVERED: Final = 0.95
 
 LIVING: Final = "living_"
-"""How the columns of the table begin that count events of publishers whose node was up."""
+"""Prefix of the columns that count only events of publishers whose node was up."""
 
 
 class Published(NamedTuple):
@@ -174,13 +174,13 @@ def _outages(inputs: Inputs) -> dict[tuple[str, int], list[tuple[float, float]]]
 
 RECOVERY: Final[Table] = Table(
     name="recovery",
-    description="faults, and how long delivery took to be as before",
+    description="faults, and how long delivery took to recover",
     schema=StructType(
         [
             RUN,
             column("fault", INT, "number of the fault, in order of time"),
             column("kind", STRING, "crash, radio, access-point, link, partition or jam"),
-            column("text", STRING, "the fault as it was asked for"),
+            column("text", STRING, "the fault as specified"),
             column("nodes", STRING, "names of those that failed"),
             column("start", DOUBLE, "s into the run"),
             column("end", DOUBLE, "s into the run; its end if that came first"),

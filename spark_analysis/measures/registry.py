@@ -1,4 +1,4 @@
-"""All measures: the tables of an analysis, and the numbers that pages have of a run.
+"""All measures: the tables of an analysis, and the numbers that pages show of a run.
 
 A file of this folder that has `MEASURES` is found, and nothing else changes.  Reports list tables,
 and have their text tables and figures, in the order of `MEASURES`: first those of `FIRST`, then the

@@ -4,9 +4,9 @@ Time 0.  `run.json` has the Unix time of the scenario's time 0.  If a killed run
 worked out from the publications: the driver sends each at its time in the scenario or a little
 later, so the earliest that they allow is taken; without publications, the first packet.
 
-The end.  What `run.json` says of how long the scenario was run counts, or the last packet if that
-came later: protocols without beacons are silent between events.  If it was killed, or captures are
-damaged, the last packet is the end.
+The end.  The length of the run in `run.json` counts, or the last packet if that came later:
+protocols without beacons are silent between events.  If it was killed, or captures are damaged, the
+last packet is the end.
 
 These facts are rows of the driver, so queries run to find them.
 

@@ -5,11 +5,11 @@ What a node keeps follows from what its radio sent and heard.  Every `STEP` seco
     neighbours      of which it heard a HELLO in the last `hello_timeout` intervals, and which are
                     not beyond the nominal range, if the protocol does not use those
     adjacent        those of them in its own cell and the eight around it, which routing uses
-    advertisements  and subscriptions that were told in the cell in which it is, by itself or by
+    advertisements  and subscriptions that were sent in the cell in which it is, by itself or by
                     another node of it, and not refreshed longer than `subscription_timeout` ago
 
 Cells are those of the scenario's positions.  A node's own cell is its position, and no entry.
-`bytes` are those in which an entry was told last: of a neighbour the body of its beacon.
+`bytes` are those that an entry took when last sent: of a neighbour, the body of its beacon.
 
 Protocols without rendezvous cells (`Service.has_rendezvous_cells`) have no rows, and cost no query.
 """
@@ -98,9 +98,9 @@ def _times(inputs: Inputs) -> DataFrame:
 
 
 def _kept(rows: DataFrame, inputs: Inputs, kept: str) -> DataFrame:
-    """Return rows for every step at which what they tell is kept, `kept` seconds long."""
+    """Return rows for every step at which their entry is kept, `kept` seconds long."""
     first = sf.greatest(sf.ceil(sf.col("time") / STEP), sf.lit(1)).cast("int")
-    # What is as old as the time it is kept is gone.
+    # An entry as old as the time it is kept is gone.
     last = sf.least(sf.ceil((sf.col("time") + sf.col(kept)) / STEP) - 1, sf.col("steps"))
     span = sf.when(first <= last, sf.sequence(first, last.cast("int")))
     return (
@@ -205,7 +205,7 @@ STATE: Final[Table] = Table(
             column("advertisements", INT, "advertisements of its cell that it keeps"),
             column("subscriptions", INT, "subscriptions of its cell that it keeps"),
             column("entries", INT, "neighbours, advertisements and subscriptions"),
-            column("bytes", LONG, "bytes in which these were told"),
+            column("bytes", LONG, "bytes that these took when last sent"),
         ]
     ),
     order=("time", "node_id"),
@@ -252,7 +252,7 @@ KEPT: Final = Section(tables=state_tables)
 STATE_BYTES: Final = MeasuredMetric(
     column="state_bytes",
     measure=SummaryColumn(
-        column=column("state_bytes", DOUBLE, "bytes in which these were told, mean"),
+        column=column("state_bytes", DOUBLE, "bytes that these took when last sent, mean"),
         make=lambda inputs: mean_a_run(inputs.of(STATE), "bytes", "state_bytes"),
     ),
     title="State of a node, bytes",

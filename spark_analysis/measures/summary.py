@@ -96,8 +96,8 @@ _COUNTS: Final = tuple(
 def _make(inputs: Inputs) -> DataFrame:
     """Return `SUMMARY`.
 
-    Its columns meet in the driver: to plan a join of a row a run for each takes Spark longer than
-    all that they join.
+    Its columns are joined in the driver: Spark takes longer to plan joins of one row a run than to
+    make all the rows that they join.
     """
     rows: dict[str, dict[str, Any]] = {row.run: row._asdict() for row in inputs.once(facts)}
     events = inputs.of(EVENTS)

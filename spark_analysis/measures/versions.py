@@ -2,8 +2,8 @@
 
 A point of a sweep is simulated once, and nothing is kept of its packets unless it is asked for:
 what was measured of it stays.  So each measure has a `VERSION`, a number, and a row is marked with
-those of all measures that it is made of.  A row of other versions is not used: it is made again of
-the point's frames if they were kept, else the point runs again.
+those of all measures that it is made of.  A row of other versions is not used: it is made again
+from the point's frames if they were kept, else the point runs again.
 
 Beside the number stands the hash of the code that makes the rows of a file: its queries with their
 schemas, and what these use of the file.  Captions, tiles, comments of columns, docstrings and the
@@ -53,7 +53,7 @@ class Stated:
 
 @dataclass(frozen=True)
 class _Statement:
-    """A statement of a file, but for how its numbers are shown."""
+    """A statement of a file, without how its numbers are shown."""
 
     dump: str
     binds: frozenset[str]
@@ -89,7 +89,7 @@ class _File:
 
 
 class _Shown(ast.NodeTransformer):
-    """Leaves of a metric what makes its column."""
+    """Keeps of a metric only what makes its column."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:  # ast's name
         for keyword in node.keywords:
@@ -184,7 +184,7 @@ class Files:
         }
 
     def outdated(self) -> list[str]:
-        """Return the modules whose code is not what they say that it is, or that say nothing."""
+        """Return the modules whose code does not have the hash that they state, if any."""
         return [
             name
             for name, code in self.codes.items()
@@ -198,7 +198,7 @@ class Files:
         return {origin for use in used if (origin := file.origin(use))}
 
     def _needed(self, roots: Iterable[tuple[str, int]]) -> dict[str, set[int]]:
-        """Return the statements that some need, these too, by module."""
+        """Return the statements that `roots` need, including these, by module."""
         needed: dict[str, set[int]] = {}
         pending = list(roots)
         while pending:

@@ -255,6 +255,6 @@ def _says_what(quantity: Quantity) -> str:
     """Return the label of the value axis: "ms" alone would not say of what."""
     if " " in quantity.unit or len(quantity.unit) > 5:
         return quantity.unit
-    title = quantity.title.rpartition(": ")[2]  # before it stands of which study
+    title = quantity.title.rpartition(": ")[2]  # the study stands before it
     title = title[:1].lower() + title[1:]
     return f"{title}, {quantity.unit}" if quantity.unit else title

@@ -1,4 +1,4 @@
-"""What makes pages of the templates."""
+"""The template environment of the pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 
 def environment() -> Environment:
-    """Return what makes pages of the templates."""
+    """Return the template environment."""
     return Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,

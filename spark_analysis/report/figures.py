@@ -59,7 +59,7 @@ class Drawing:
     """What is shown, if that cannot be read from the figure."""
 
     def csv(self) -> str:
-        """Return what is shown as CSV, empty if that is nothing."""
+        """Return what is shown as CSV, empty if nothing is."""
         if self.values is not None:
             rows = self.values.itertuples(index=False)
             return written([list(self.values.columns), *rows])

@@ -93,8 +93,8 @@ class Metric:
     def words(self, row: Mapping[str, Any]) -> str:
         """Return what the terminal says of a run; `row` is the run's of the summary."""
         value = row[self.column]
-        known = value is not None and not math.isnan(value)
-        text = f"{self.scale * value:.1f}" if known else "-"
+        is_number = value is not None and not math.isnan(value)
+        text = f"{self.scale * value:.1f}" if is_number else "-"
         return (self.terminal or "").format_map({**row, "value": text})
 
 

@@ -35,7 +35,7 @@ class NumberedFigure:
 
 
 def report_environment() -> Environment:
-    """Return what makes pages of the templates that show measured values: they have `measure`."""
+    """Return the template environment with the filter `measure`, for measured values."""
     pages = environment()
     pages.filters["measure"] = measure
     return pages

@@ -121,9 +121,9 @@ def plain(value: object) -> str:
 
 
 def again(run: Run) -> str:
-    """Return the command that repeats a run with what was moved and failed at its prompt, if so.
+    """Return the command that repeats a run with what was moved and failed at its prompt, if any.
 
-    None can repeat that an access point was moved.
+    No command repeats that an access point was moved.
     """
     if run.performed == run.scenario or run.moved_points:
         return ""

@@ -45,7 +45,7 @@ def sums(frame: pd.DataFrame, by: str, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def ratio(part: float, whole: float) -> float:
-    """Return a share of a whole; NaN of nothing."""
+    """Return a share of a whole; NaN if the whole is 0."""
     return part / whole if whole else math.nan
 
 

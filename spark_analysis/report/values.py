@@ -52,10 +52,10 @@ class Row(NamedTuple):
 
 
 def as_csv(figure: Figure, notes: Mapping[str, str]) -> str:
-    """Return what a figure shows as CSV with a head, empty if that is nothing.
+    """Return what a figure shows as CSV with a header, empty if nothing is shown.
 
     A row a point; columns that would be empty are left out.  `notes` maps the `gid` of artists to
-    what a reader is told of them.
+    notes for a reader.
     """
     panels = [axes for axes in figure.axes if axes.axison]
     labels = [(_label(figure, axes, "x"), _label(figure, axes, "y")) for axes in panels]
@@ -195,7 +195,7 @@ def _name(artist: Line2D | LineCollection | BarContainer | ErrorbarContainer) ->
 
 
 def _scale(axis: Any) -> Any:
-    """Return what makes of a coordinate the value that the axis shows: a number, or a name."""
+    """Return the function from a coordinate to the number or name that the axis shows."""
     names: dict[float, str] = {}
     locator, formatter = axis.get_major_locator(), axis.get_major_formatter()
     if axis.have_units() and hasattr(axis.units, "_mapping"):  # names were drawn as they are

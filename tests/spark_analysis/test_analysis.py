@@ -365,9 +365,9 @@ def test_problems_are_told(runs: Runs) -> None:
         f"sta9-lo.pcap is read up to record 3: {truncated}",
         "no capture of lo of sta4: what these nodes' clients published and received is not counted",
         "captures of nodes that are not in the scenario are left out: sta9",
-        "1 packets to the node port are no whole frame (malformed, cut short or fragmented):"
-        " they count as other traffic",
-        "1 deliveries are of events whose PUBLISH is in no capture: not counted",
+        "packets to the node port that are not whole frames (malformed, cut short, fragmented)"
+        " count as other traffic: 1",
+        "deliveries of events whose PUBLISH is in no capture are not counted: 1",
     )
     assert problems["random"] == problems["empty"] == ()
     assert len(problems["killed"]) == 1

@@ -55,7 +55,7 @@ def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
     assert "no run folder" in invoked.stderr
     told = json.loads(invoked.stdout)
     assert [each["summary"]["delivery_ratio_all"] for each in told["runs"]] == [0.5, 0.5]
-    assert f"{one} and {twin} have one name, and the first is analysed" in invoked.stderr
+    assert f"{one} and {twin} have the same name, and the first is analysed" in invoked.stderr
     assert len(told["refused"]) == 3
     assert everything_in(one) == before
     assert (out / "one" / "metrics" / "delivery.parquet").exists()

@@ -30,8 +30,8 @@ def test_frames_beyond_the_budget_of_node_apps_are_told(tmp_path: Path, backend:
         assert told == []
         return
     assert told == [
-        "br2 sent 1 frames beyond the 1000 a second that node apps take from a neighbour: they "
-        "drop these",
-        "sta1 sent 7 frames beyond the 1000 a second that node apps take from a neighbour: they "
-        "drop these",
+        "br2 sent more than the 1000 frames a second that node apps take from a neighbour: they "
+        "drop the rest, 1 in all",
+        "sta1 sent more than the 1000 frames a second that node apps take from a neighbour: they "
+        "drop the rest, 7 in all",
     ]

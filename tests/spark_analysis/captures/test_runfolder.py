@@ -89,7 +89,7 @@ def test_runs_need_different_names_and_are_read_once(tmp_path: Path) -> None:
     first = RunBuilder(tmp_path / "a" / "x").write()
     second = RunBuilder(tmp_path / "b" / "x").write()
     assert len(read_runs([first, first])) == 1
-    with pytest.raises(AnalysisError, match="rename one of them"):
+    with pytest.raises(AnalysisError, match="have the same name: rename one"):
         read_runs([first, second])
     with pytest.raises(AnalysisError, match="no run folder given"):
         read_runs([])

@@ -242,9 +242,9 @@ def test_times_that_cannot_be_are_told_and_left_out(tmp_path: Path) -> None:
         "1,000,000 of them in a second: the header or the record is damaged",
         "nano-lo.pcap is left out: it says that its times are in nanoseconds, but record 10 has "
         "1,000,000,000 of them in a second: the header or the record is damaged",
-        "odd-lo.pcap: 1 of 10 records are left out, whose time is far from the others' (record 2 "
+        "odd-lo.pcap: records whose time is far from the others' are left out: 1 of 10 (record 2 "
         "is of the year 2106)",
-        "only-lo.pcap: 1 of 1 records are left out, whose time is far from the others' (record 1 "
+        "only-lo.pcap: records whose time is far from the others' are left out: 1 of 1 (record 1 "
         "is of the year 2106)",
     )
     schema = to_arrow_schema(FRAMES, timezone="UTC")

@@ -68,7 +68,7 @@ def test_java_that_is_too_old(tmp_path: Path) -> None:
 
 
 def test_java_home_without_java(tmp_path: Path) -> None:
-    with pytest.raises(SessionError, match="no Java that runs in JAVA_HOME="):
+    with pytest.raises(SessionError, match="no Java runs in JAVA_HOME="):
         java_version({"JAVA_HOME": str(tmp_path)})
 
 

@@ -78,7 +78,7 @@ def test_key_figures_are_those_of_the_summary(run: MadeUpRun) -> None:
         "90 % of 30 at other nodes",
         "Median delay 12.3 ms",
         "99th percentile of delay 1.50 s",
-        "Frames per delivered event 12.3 1 234 frames sent, 38 deliveries",
+        "Frames per delivered event 12.3 frames sent: 1 234, deliveries: 38",
         "Load per node 1.65 kB/s",
         "Duplicates 3",
         "Unexpected 2",

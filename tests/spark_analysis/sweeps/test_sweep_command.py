@@ -73,7 +73,7 @@ def test_the_end_of_a_sweep_is_printed(
     assert done.exit_code == 0, done.output
     assert "running: 1 of 2" in done.output
     assert f"report: {tmp_path / 's' / 'sweep.html'}" in done.output
-    assert "problems of 2 more runs" in done.output
+    assert "more runs with problems: 2" in done.output
     results.insert(0, synthetic())
     outcome = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert outcome["report"] == str(tmp_path / "s" / "sweep.html")
@@ -85,7 +85,7 @@ def test_the_end_of_a_sweep_is_printed(
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
     assert "failed: flooding seed=9: broke (failed.txt)" in done.output
-    assert "1 point failed; the same command runs it again" in done.output
+    assert "failed points: 1; the same command runs them again" in done.output
 
 
 def test_another_spec_in_the_folder_is_one_line(app: typer.Typer, tmp_path: Path) -> None:
