@@ -7,7 +7,7 @@ from testbed.interruption import guarded
 
 
 def _command() -> None:
-    # What is loaded is no garbage: to look for it after every 700 objects takes an eighth of the
+    # Loaded modules are not garbage: collecting after every 700 objects takes an eighth of the
     # time.
     gc.set_threshold(20_000)
     from emulation.network.limits import low_limits, too_little_memory

@@ -125,7 +125,7 @@ def agree(
                 more = enough(len(folders), needed)
                 if repeats != AUTO or more <= len(folders):
                     break
-                console.print(f"not decided after {len(folders)} repeats: {more} are tried")
+                console.print(f"not decided after {len(folders)} repeats: {more} to try")
                 folders += _run(scenario, chosen, more, folder, under_way, len(folders))
     except KeyboardInterrupt:
         end_interrupted(f"interrupted: stopped everything; runs up to here are in {folder}")
@@ -143,10 +143,10 @@ def agree(
 
 
 def enough(repeats: int, needed: int) -> int:
-    """Return how many repeats to have next if so many are made and so many would decide.
+    """Return how many repeats to have next, after `repeats`, if `needed` would decide.
 
-    0 needed is decided.  At most twice as many at a time: what would decide is itself an estimate
-    from those that are made.
+    0 `needed` is decided.  At most double them at a time: `needed` is itself an estimate from those
+    run.
     """
     return min(max(needed, repeats + 1), 2 * repeats, MOST_REPEATS) if needed else repeats
 
@@ -165,18 +165,18 @@ def _repeats(text: str) -> int:
 
 
 def _backends(text: str) -> list[Backend]:
-    known = backends()
-    wanted = [name.strip() for name in text.split(",")]
-    for name in wanted:
-        if name.removesuffix(SUFFIX) not in known:
-            names = ", ".join(known)
-            near = suggestion(name, known)
+    by_name = backends()
+    requested = [name.strip() for name in text.split(",")]
+    for name in requested:
+        if name.removesuffix(SUFFIX) not in by_name:
+            names = ", ".join(by_name)
+            near = suggestion(name, by_name)
             fail(f"no backend {name!r}{near}; there are: {names}, and each as NAME{SUFFIX}", USAGE)
-    if not 2 <= len(wanted) <= MOST:
+    if not 2 <= len(requested) <= MOST:
         fail(f"--backends takes two to {MOST} names with commas between, not {text!r}", USAGE)
     return [
-        GuestBackend(known[name.removesuffix(SUFFIX)]) if name.endswith(SUFFIX) else known[name]
-        for name in wanted
+        GuestBackend(by_name[name.removesuffix(SUFFIX)]) if name.endswith(SUFFIX) else by_name[name]
+        for name in requested
     ]
 
 
@@ -193,7 +193,7 @@ def _run(
 ) -> list[tuple[Path, ...]]:
     """Run repeats as `run_repeats` does; those in the virtual machine share one.
 
-    `under_way` is called when a run is, and perhaps again.
+    `under_way` is called once a run is under way, possibly again.
     """
     guests = [backend for backend in chosen if isinstance(backend, GuestBackend)]
     with guests[0].kept(folder, guests[1:]) if guests else nullcontext():

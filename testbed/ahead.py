@@ -3,17 +3,16 @@
 Two thirds of the time of a short run's analysis go into loading packages, starting Java, and all
 that Spark does for the first time.  `Analyst` starts `python -m testbed.ahead` when the run is
 under way.  That process does this beforehand, at the lowest priority so that it takes only what
-the run leaves: it starts Spark, analyses a tiny run of its own, and waits.  Given an order, also
-in the middle of that, it takes on the priority of the command, analyses a run as `analyze` does or
-compares some as `agree` does, prints what that prints, and tells the outcome.  It waits for further
-orders then, with the same Spark.
+the run leaves: it starts Spark, analyses a tiny run of its own, and waits.  An order, even in the
+middle of that, gives it the priority of the command: it analyses a run as `analyze` does or
+compares runs as `agree` does, prints what that prints, and returns the outcome.  It then waits for
+further orders, with the same Spark.
 
     standard input       a line of JSON an order (`_Order`); its end: end
     a pipe of its own    pickled, the result of each order: an `AnalysisOutcome`, or the comparisons
 
 It is a process rather than a thread so that it can have a priority, needs no root
-(`emulation.caller`), and as nothing of it shall
-disturb the loop that watches the run.
+(`emulation.caller`), and cannot disturb the loop that watches the run.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ TO_END = 10.0
 
 
 class AnalysisOutcome(NamedTuple):
-    """What an analysis has brought: as `testbed.outcome` has it."""
+    """The result of an analysis, as `testbed.outcome` describes it."""
 
     outcome: dict[str, Any]
     flaws: list[str]
@@ -62,7 +61,7 @@ class _Order(TypedDict):
 
     folders: list[list[str]]
     names: list[str]
-    """Of the backends; none: analyse."""
+    """Of the backends; empty to analyse."""
     out: str
     """Folder of the comparison."""
     quiet: bool
@@ -74,15 +73,15 @@ def possible() -> bool:
 
 
 class Analyst:
-    """A process that is ready to analyse runs; a context, at whose end it is gone."""
+    """A process ready to analyse runs; a context manager that ends it."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """`folder` is what it is to write in."""
+        """`folder` is where it writes."""
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: IO[bytes] | None = None
         self._idle = False
-        """It has done what it was ordered, and has the priority of the command."""
+        """It has no order to carry out, and has the priority of the command."""
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
         self._share = _share()
 
@@ -94,7 +93,7 @@ class Analyst:
         self.close()
 
     def start(self) -> None:
-        """Start to make it ready, if that was not done yet.  Called by the main thread."""
+        """Start the process unless it was started.  Called by the main thread."""
         if self._process is not None:
             return
         ours, theirs = os.pipe()
@@ -107,9 +106,9 @@ class Analyst:
         os.close(theirs)
 
     def analyse(self, folder: Path, *, quiet: bool) -> AnalysisOutcome:
-        """Return what the analysis of a run has brought; what it prints appears meanwhile.
+        """Return the result of analysing a run; its output appears meanwhile.
 
-        Raises `typer.Exit` if it failed, which has been told.
+        Raises `typer.Exit` if it failed, after printing why.
         """
         order = _Order(folders=[[str(folder)]], names=[], out="", quiet=quiet)
         return AnalysisOutcome(*self._done(order, f"analyze {folder}"))
@@ -119,7 +118,7 @@ class Analyst:
     ) -> list[WrittenComparison]:
         """Return the comparisons of the runs of all repeats, as `comparing.compare_folders` does.
 
-        Raises `typer.Exit` if it failed, which has been told.
+        Raises `typer.Exit` if it failed, after printing why.
         """
         paths = [[str(folder) for folder in repeat] for repeat in folders]
         order = _Order(folders=paths, names=[*names], out=str(out), quiet=False)
@@ -127,7 +126,7 @@ class Analyst:
         return comparisons
 
     def _done(self, order: _Order, again: str) -> Any:
-        """Return what an order has brought; `again` is the command to repeat if it was killed."""
+        """Return the result of an order; `again` is the command to repeat if it was killed."""
         # Not above: the process loads it when it has its priority.
         from nodeapp.installation import PROGRAM
         from testbed.options import fail
@@ -140,7 +139,7 @@ class Analyst:
         with suppress(BrokenPipeError):  # its exit code tells
             self._process.stdin.write((json.dumps(order) + "\n").encode())
             self._process.stdin.flush()
-        # At the lowest priority it might take long to see that it is ordered.
+        # At the lowest priority it might take long to notice the order.
         _raise_priority(self._process.pid, self._niceness, self._share)
         with Watch(partial(family, self._process.pid), idle_limit=IDLE_LIMIT) as watch:
             try:
@@ -173,9 +172,10 @@ class Analyst:
 
 
 def main(arguments: list[str]) -> int:
-    """Be the process: the arguments are the pipe, the parent, its niceness and its session's.
+    """Run the process.
 
-    And the folder to write in, if that is known.
+    Its arguments are the pipe, the parent, its niceness and its session's, and the folder to write
+    in, if that is known.
     """
     pipe, parent, niceness, share = map(int, arguments[:4])
     drop(*map(Path, arguments[4:]))
@@ -190,7 +190,7 @@ def main(arguments: list[str]) -> int:
     from spark_analysis.errors import AnalysisError
 
     with ExitStack() as stack, os.fdopen(pipe, "wb") as answers:
-        # What fails here is told by the analysis, if that meets it too.
+        # The analysis reports what fails here, if it fails there too.
         with suppress(AnalysisError):
             if not _ordered():
                 stack.enter_context(spark_session())
@@ -206,7 +206,7 @@ def main(arguments: list[str]) -> int:
 
 
 def serve(orders: Iterable[str], answers: IO[bytes], stack: ExitStack) -> int:
-    """Do what lines of JSON order and write what each has brought; return the exit code.
+    """Carry out orders, lines of JSON, and write the result of each; return the exit code.
 
     A session of Spark that is kept for further orders ends with `stack`.
     """
@@ -221,7 +221,7 @@ def serve(orders: Iterable[str], answers: IO[bytes], stack: ExitStack) -> int:
 
 
 def _obey(order: _Order, stack: ExitStack) -> object:
-    """Do what is ordered.  Raises `typer.Exit` if it fails, which has been told."""
+    """Carry out an order.  Raises `typer.Exit` if it fails, after printing why."""
     from testbed.analyze import analyse_folders
     from testbed.comparing import compare_folders, keep_session
     from testbed.options import quiet
@@ -240,7 +240,7 @@ def _obey(order: _Order, stack: ExitStack) -> object:
 
 
 class _OrderedError(Exception):
-    """There is something to do."""
+    """An order has come."""
 
 
 def _ordered() -> bool:
@@ -269,7 +269,7 @@ def _rehearse() -> None:
 
 
 def _may_return_to(niceness: int) -> bool:
-    """Return whether this process may have that niceness again once it has a higher one."""
+    """Return whether this process may return to that niceness from a higher one."""
     return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20 - niceness
 
 

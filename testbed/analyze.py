@@ -119,12 +119,12 @@ def analyse_folders(
 
 
 def _give_to_caller(run: Path, results: Path | None = None) -> None:
-    """Hand over a run folder, or what was made of one elsewhere, and no other folder."""
+    """Hand over a run folder, or its results elsewhere, and no other folder."""
     folder = results or run
     if folder.is_dir() and (is_script_run(run) or (run / "scenario.json").is_file()):
         RunFolder(folder).give_to_caller()
 
 
 def _resolve(folder: Path) -> Path | None:
-    """Return the run folder meant: as given, or by its name in the default folder."""
+    """Return a run folder, by its path or by its name in the default folder."""
     return next((path for path in (folder, RUNS / folder) if path.is_dir()), None)

@@ -1,10 +1,9 @@
 """The command `artifact`: runs as one file to publish, an RO-Crate (1.1) in a zip.
 
-It has everything that an analysis needs and made: scenario or script, captures, tables, reports,
-and of which version and machine the runs are; `ro-crate-metadata.json` says what each file is, with
-a checksum.
-The decoded frames are left out if the captures are there, of which they are made, and so are links
-that lead out of the run's folder: what is there is not of the run.
+It holds everything that an analysis needs and writes: scenario or script, captures, tables,
+reports, and the version and machine of the runs; `ro-crate-metadata.json` says what each file is,
+with a checksum.  Decoded frames are left out if their captures are there, and so are links that
+lead out of the run's folder: their targets are not part of the run.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class _Bundled:
     path: Path
     about: str
     recipe: str
-    """Its file that repeats it."""
+    """Its file from which it can be repeated."""
     started: str | None
     details: Mapping[str, Any]
     """How, with what and where it was made."""
@@ -88,11 +87,11 @@ def artifact(
     drop(out.parent, *(run.path for run in runs))
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
-        fail("two of the runs have one name: rename one of them", USAGE)
+        fail("two of the runs have the same name: rename one of them", USAGE)
     if any(out.resolve().is_relative_to(run.path) for run in runs):
-        fail(f"{out} is in a run folder that it is to hold: name another with --out", USAGE)
+        fail(f"{out} is inside a run folder that it would hold: name another with --out", USAGE)
     if out.exists():
-        fail(f"{out} is there: name another file with --out, or remove it", USAGE)
+        fail(f"{out} exists: name another file with --out, or remove it", USAGE)
     unfinished = out.with_name(out.name + ".part")
     try:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as file:
@@ -107,7 +106,7 @@ def artifact(
     RunFolder(out).give_to_caller()
     size = out.stat().st_size / 2**20
     console.print(
-        f"{len(entities)} files of {len(runs)} runs, {size:.1f} MiB: {out}",
+        f"files: {len(entities)}, runs: {len(runs)}, {size:.1f} MiB: {out}",
         highlight=False,
         soft_wrap=True,
     )

@@ -1,7 +1,7 @@
 """Processes beside a run that take only what it leaves: lowest priority, a session of their own.
 
 A session of its own, as Linux shares processors among sessions first (sched(7), the autogroup
-feature): niceness counts only inside of one.  And Ctrl-C, which a terminal sends to all processes
+feature): niceness counts only within one.  And Ctrl-C, which a terminal sends to all processes
 of its session's foreground, is for the run.
 """
 

@@ -28,10 +28,10 @@ LIMIT: Final = 300.0
 
 
 def write() -> None:
-    """Write the class data of this Java, if there is one and it has none yet.
+    """Write the class data of this Java, if Java is installed and has none yet.
 
-    Raises OSError and `AnalysisError`.  What takes Java's classes from there meanwhile is not
-    disturbed: the file appears whole.
+    Raises OSError and `AnalysisError`.  The file appears whole, so processes that map it meanwhile
+    are not disturbed.
     """
     target = class_data.archive()
     if target is None or not class_data.is_missing():
@@ -59,7 +59,7 @@ def _analyse(work: Path, written: Path) -> None:
     assert gateway is not None
     gateway.shutdown()
     java = gateway.proc
-    java.stdin.close()  # its sign to end
+    java.stdin.close()  # tells it to end
     java.wait(LIMIT)
 
 

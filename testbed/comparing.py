@@ -14,7 +14,7 @@ from testbed.options import console, fail
 
 
 def keep_session(stack: ExitStack) -> None:
-    """Keep one session of Spark until `stack` ends, for several comparisons; again does nothing."""
+    """Keep one session of Spark until `stack` ends, for several comparisons; idempotent."""
     try:
         stack.enter_context(spark_session())
     except AnalysisError as error:
@@ -27,7 +27,7 @@ def compare_folders(
     """Compare runs, write the pages, and return the comparisons of the first name with the others.
 
     `folders` has the run folders of each repeat in the order of `names`, those of the backends.
-    Raises `typer.Exit` if it fails, which has been told.
+    Raises `typer.Exit` if it fails, after printing why.
     """
     try:
         with AnalysisDisplay(console) as display:

@@ -40,7 +40,7 @@ def backend_names() -> list[str]:
 
 
 def listed() -> list[str]:
-    """Return what `list` has parameters of."""
+    """Return what `list` shows the parameters of."""
     return [*topology_names(), *PROTOCOLS, *workload_names()]
 
 
@@ -50,7 +50,7 @@ def papers() -> list[str]:
 
 
 def presets(context: typer.Context) -> list[str]:
-    """Return the presets of the paper that the line has."""
+    """Return the presets of the paper that the line names."""
     paper = next(iter(_arguments(context)), "")
     return [preset.name for preset in load_paper(paper).presets] if paper in paper_names() else []
 
@@ -72,7 +72,7 @@ def _arguments(context: typer.Context) -> list[str]:
 
 
 def keys(context: typer.Context) -> list[str]:
-    """Return the parameters of the topology, protocols and workload that the line has."""
+    """Return the parameters of the topology, protocols and workload that the line names."""
     topology, *protocols = _arguments(context) or [""]
     workload = str(context.params.get("workload") or "")
     if workload.startswith(FILE):
@@ -80,10 +80,10 @@ def keys(context: typer.Context) -> list[str]:
     names: dict[str, None] = {}
     for protocol in protocols or list(PROTOCOLS)[:1]:
         try:
-            known = all_parameters(topology, protocol, workload)
+            parameters = all_parameters(topology, protocol, workload)
         except ScenarioError:
             continue
-        names |= dict.fromkeys(known)
+        names |= dict.fromkeys(parameters)
     return list(names)
 
 

@@ -114,7 +114,7 @@ def completion(
     shell: Annotated[
         str | None,
         typer.Argument(
-            help="bash, zsh or fish; by default the one that calls",
+            help="bash, zsh or fish; by default the calling shell",
             metavar="SHELL",
             autocompletion=lambda: list(SHELLS),
         ),
@@ -129,7 +129,7 @@ def completion(
         detected = detected_shell()
         shell = detected if detected in SHELLS else "bash"
     if shell not in SHELLS:
-        known = ", ".join(SHELLS)
-        fail(f"no completion for {shell!r}; there is: {COMMAND} completion with {known}", USAGE)
+        names = ", ".join(SHELLS)
+        fail(f"no completion for {shell!r}; there is: {COMMAND} completion with {names}", USAGE)
     command = context.find_root().command
     print(SHELLS[shell](command, {}, PROGRAM, ASKS).source(), end="")

@@ -124,7 +124,7 @@ def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -
     for run in analysis.runs:
         for problem in RunTables(analysis, run).problems:
             if problem in run.problems and run.is_complete:
-                continue  # it was told when it came
+                continue  # it was printed when it came
             console.print(
                 f"[yellow]warning:[/yellow] {run.name}: {escape(problem)}",
                 highlight=False,
@@ -164,9 +164,9 @@ def warn_of_infidelity(console: Console, run: Run) -> None:
 
 
 def print_problems(console: Console, problems: Mapping[str, str]) -> None:
-    """Print what is to be said of runs among many, which their page has in full."""
+    """Print the problems of the first of many runs; their page has all of them."""
     for run, what in list(problems.items())[:SHOWN]:
         text = escape(f"{run}: {what}")
         console.print(f"[yellow]note:[/yellow] {text}", highlight=False, soft_wrap=True)
     if len(problems) > SHOWN:
-        console.print(f"and problems of {len(problems) - SHOWN} more runs: see the report")
+        console.print(f"more runs with problems: {len(problems) - SHOWN}; see the report")

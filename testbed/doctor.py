@@ -33,7 +33,7 @@ class Diagnosis:
     purpose: str
     obstacles: tuple[str, ...]
     needed: bool = True
-    """For the main job; the rest is for those who want more."""
+    """Whether the main job needs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ WAYS = (
     ),
     RunWay(
         "vm run ... --backend hwsim",
-        "the same on a kernel that brings it; late by some ms if the processor is emulated",
+        "the same on a kernel that has it; late by some ms if the processor is emulated",
         "virtual machine",
     ),
     RunWay(

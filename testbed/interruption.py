@@ -46,7 +46,7 @@ class Interruption:
             raise KeyboardInterrupt
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if it has come: what goes wrong now follows from that."""
+        """Raise KeyboardInterrupt if it has come: errors from then on follow from it."""
         if self.came:
             raise KeyboardInterrupt
 
@@ -79,7 +79,7 @@ interruption = Interruption()
 def guarded(command: Callable[[], None]) -> int:
     """Run a command of the testbed; return the exit code, 130 if SIGINT has come.
 
-    It is not raised if this process was started to ignore it, as in a shell's background.
+    SIGINT stays ignored if this process was started so, as in a shell's background.
     """
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interruption)

@@ -1,4 +1,4 @@
-"""The command `list`: what there is, and the parameters of one of it."""
+"""The command `list`: topologies, protocols and more, and the parameters of any one."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def list_(
         elif name in workload_names():
             parameters = workload_parameters(name)
         else:
-            rest = {**dict.fromkeys(backends(), "backend"), **dict.fromkeys(PAPERS, "paper")}
-            if name in rest:
-                fail(f"{name} is a {rest[name]}, which has no parameters to list", USAGE)
-            known = ", ".join(completing.listed())
+            kinds = {**dict.fromkeys(backends(), "backend"), **dict.fromkeys(PAPERS, "paper")}
+            if name in kinds:
+                fail(f"{name} is a {kinds[name]}, which has no parameters to list", USAGE)
+            names = ", ".join(completing.listed())
             near = suggestion(name, completing.listed())
             fail(
-                f"no topology or protocol {name!r}, nor a workload{near}; there are: {known}", USAGE
+                f"no topology or protocol {name!r}, nor a workload{near}; there are: {names}", USAGE
             )
     except ScenarioError as error:
         fail(str(error), USAGE)
@@ -75,7 +75,7 @@ def list_(
 
 
 def _everything() -> dict[str, list[tuple[str, str]]]:
-    """Return names and summaries of what there is, by what it is."""
+    """Return the names and summaries of everything, by kind."""
     return {
         "Topologies": [(n, _summary(n)) for n in topology_names()],
         "Workloads": [(n, workload_summary(n)) for n in workload_names()],
@@ -86,7 +86,7 @@ def _everything() -> dict[str, list[tuple[str, str]]]:
 
 
 def _summary(topology: str) -> str:
-    """Return what a topology is; why not, if its file cannot be read: the others still can."""
+    """Return the summary of a topology, or why its file cannot be loaded: others still can."""
     try:
         lines = (topology_class(topology).__doc__ or "").splitlines()
     except (Exception, SystemExit) as error:  # noqa: BLE001  code of users

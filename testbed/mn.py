@@ -137,7 +137,7 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
         )
         with suppress(OSError):
             record.end_early(folder, cause)
-        fail(f"{cause}; its run folder: {folder}", FAILED if killed else code or FAILED)
+        fail(f"{cause}; what it left is in {folder}", FAILED if killed else code or FAILED)
     if analyze and script_run.reached == "built":
         RunFolder(folder).give_to_caller()
         drop(folder)  # before the analysis loads what has threads

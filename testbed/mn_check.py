@@ -1,6 +1,6 @@
 """`mn --check FOLDER`: tries every script of a checkout, and prints what becomes of each.
 
-A script is run with its prompt closed and given some seconds; what it says and how it ends makes
+A script is run with its prompt closed and given some seconds; what it prints and how it ends make
 the verdict: runs, runs with a limit (which), cannot (why).
 """
 

@@ -22,7 +22,7 @@ POLL: Final = 0.1
 AGAIN: Final = 1.0
 """Seconds after which a signal is sent again: before it has a handler, a script loses it."""
 LEAVING: Final = 60.0
-"""Seconds in which a script that is asked to has stopped its network, and ended."""
+"""Seconds in which a script that is asked to end stops its network and ends."""
 
 
 def make_folder(runs: Path, script: Path) -> Path:
@@ -84,7 +84,7 @@ def _pass_on(unshare: int) -> None:
         children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
         for child in children:
             os.kill(int(child), signal.SIGTERM)
-            os.kill(int(child), signal.SIGCONT)  # one that is stopped would not see it
+            os.kill(int(child), signal.SIGCONT)  # a stopped process would not see it
 
 
 def _is_terminal() -> bool:

@@ -111,7 +111,7 @@ MasterOption = Annotated[
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
-    """End with one line that says what to do; after Ctrl-C, with what that ends with."""
+    """End with one line that says what to do; after Ctrl-C, as that ends."""
     interruption.check()
     print_error(message)
     raise typer.Exit(code)
@@ -133,7 +133,7 @@ def print_error(message: str) -> None:
 
 
 def assignment(word: str, option: str = "--set", form: str = "KEY=VALUE") -> tuple[str, str]:
-    """Return the name of a parameter, and what an option says it is."""
+    """Return the name of a parameter, and the value that an option gives it."""
     key, separator, value = word.partition("=")
     if not separator or not key:
         fail(f"{option} takes {form}, not {word!r}", USAGE)
@@ -197,9 +197,9 @@ def scenario_again(path: Path) -> Scenario:
             USAGE,
         )
     if scenario.protocol.name not in PROTOCOLS:
-        known = ", ".join(PROTOCOLS)
+        names = ", ".join(PROTOCOLS)
         near = suggestion(scenario.protocol.name, PROTOCOLS)
-        fail(f"{path}: no protocol {scenario.protocol.name!r}{near}; there are: {known}", USAGE)
+        fail(f"{path}: no protocol {scenario.protocol.name!r}{near}; there are: {names}", USAGE)
     try:
         typed(scenario.protocol.name, scenario.protocol.parameters)
     except ParameterError as error:
@@ -208,5 +208,5 @@ def scenario_again(path: Path) -> Scenario:
 
 
 def quiet(wanted: bool) -> None:
-    """Let the console print nothing from now on, if that is wanted; errors are printed anyway."""
+    """Silence the console from now on, if `wanted`; errors are printed anyway."""
     console.quiet = wanted

@@ -1,4 +1,4 @@
-"""What a command has brought, for programs: as JSON, and whether it is good enough (`--strict`)."""
+"""The outcome of a command, for programs: as JSON, and whether it is good enough (`--strict`)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from emulation.mn import record
 from emulation.scenario.runfolder import UNFINISHED, Run, RunFolder, read_fidelity
 
-if TYPE_CHECKING:  # Spark and its packages, which the virtual machine has not
+if TYPE_CHECKING:  # Spark and its packages, which the virtual machine lacks
     from spark_analysis.reports import Reports
 
 
 def outcome(run: Run, reports: Reports | None = None) -> dict[str, Any]:
-    """Return what there is to say of a run, and of its analysis if there was one."""
+    """Return the outcome of a run, with that of its analysis if there was one."""
     defects = run.record.defects if run.record is not None else None
     facts: dict[str, Any] = {
         "run": run.path,
@@ -53,7 +53,7 @@ def note_failure(folder: RunFolder, backend: str, cause: str) -> None:
     What is refused before anything starts would look like a run that was killed.
     """
     if not folder.record.exists():
-        with suppress(OSError):  # the cause is told anyway
+        with suppress(OSError):  # the cause is printed anyway
             folder.write_record(
                 backend=backend,
                 epoch_ns=time.time_ns(),
@@ -64,7 +64,7 @@ def note_failure(folder: RunFolder, backend: str, cause: str) -> None:
 
 
 def script_outcome(folder: Path, report: Path) -> dict[str, Any]:
-    """Return what there is to say of a run of `mn`."""
+    """Return the outcome of a run of `mn`."""
     problems: list[str] = []
     script_run = record.read(folder, problems)
     fidelity = read_fidelity(RunFolder(folder), problems)
@@ -84,7 +84,7 @@ def script_outcome(folder: Path, report: Path) -> dict[str, Any]:
 
 
 def flaws(outcomes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return why the numbers of runs are not to be relied on, a line each, by their outcomes."""
+    """Return why the numbers of runs are unreliable, a line each, from their outcomes."""
     lines = []
     for facts in outcomes:
         name = facts["run"].name
@@ -100,6 +100,6 @@ def print_json(value: Any) -> None:
     def plain(item: Any) -> Any:
         if isinstance(item, Path):
             return str(item)
-        raise TypeError(f"no JSON: {item!r}")
+        raise TypeError(f"not JSON: {item!r}")
 
     print(json.dumps(value, indent=1, ensure_ascii=False, default=plain))

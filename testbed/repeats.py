@@ -20,7 +20,7 @@ from emulation.scenario.scenario import Scenario
 from testbed.outcome import note_failure
 
 MOST: Final = 6
-"""Backends of a comparison; more make no table that one can read."""
+"""Backends of a comparison; with more, the table would be unreadable."""
 
 
 class AgreeError(Exception):
@@ -44,7 +44,7 @@ Watch = Callable[[RepeatTurn], AbstractContextManager[Observer]]
 
 
 def names(backends: Sequence[Backend]) -> tuple[str, ...]:
-    """Return what to call the backends, also if two are one."""
+    """Return distinct names for the backends, even if two are the same."""
     distinct: list[str] = []
     for backend in backends:
         name = backend.name

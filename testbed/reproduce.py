@@ -129,9 +129,9 @@ def _papers(name: str) -> list[Paper]:
 def _preset(paper: Paper, name: str, *, several: bool) -> Preset:
     chosen = paper.preset(name)
     if chosen is None:
-        known = ", ".join(preset.name for preset in paper.presets)
+        names = ", ".join(preset.name for preset in paper.presets)
         of = f"{paper.key}: " if several else ""
-        fail(f"{of}no preset {name!r}; there are: {known}", USAGE)
+        fail(f"{of}no preset {name!r}; there are: {names}", USAGE)
     return chosen
 
 
@@ -225,7 +225,7 @@ def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Repro
 
 
 def _known(paper: Paper, preset: Preset, folder: Path, how: _How) -> Known:
-    """Return the published points, and tell which of them are not used."""
+    """Return the published points, and print which of them are not used."""
     from spark_analysis.papers.planned import parts_of
     from spark_analysis.papers.published import read_known
 
@@ -254,7 +254,7 @@ def _end_with_failures(results: list[Reproduction]) -> None:
     if failures:
         for point, reason in failures:
             console.print(f"[red]failed:[/red] {point}: {reason}", highlight=False, soft_wrap=True)
-        fail(f"{len(failures)} points failed; the same command runs them again")
+        fail(f"failed points: {len(failures)}; the same command runs them again")
 
 
 def _give_to_caller(folder: Path) -> None:
@@ -262,7 +262,7 @@ def _give_to_caller(folder: Path) -> None:
     from spark_analysis.papers.computed import ROWS
     from spark_analysis.papers.reproduction import FINDINGS
 
-    # What runs, computes, or only shows has made, at once or in a folder a study, or a paper.
+    # What a reproduction writes, in its folder or in one a study, or a paper.
     outputs = (FINDINGS, SPEC, f"points/*/{ROWS}")
     if any(any(folder.glob(f"{depth}{name}")) for name in outputs for depth in ("", "*/", "*/*/")):
         RunFolder(folder).give_to_caller()

@@ -56,7 +56,7 @@ MaybeProtocol = Annotated[str | None, PROTOCOL_ARGUMENT]
 DEMO: Final = ("roaming_field", "broker-gpsr")
 """Topology and protocol of the main job."""
 ADDRESS_LIMIT: Final = 5.0
-"""Seconds that a prompt waits for the address of `--live`, which is told above it."""
+"""Seconds that a prompt waits for the address of `--live`, which is printed above it."""
 
 
 class _End(NamedTuple):
@@ -126,7 +126,7 @@ def run(
     if not captures:
         if backend != "virtual":
             fail("--no-captures works with --backend virtual only", USAGE)
-        # Apache Arrow writes them, which the virtual machine has not.
+        # Apache Arrow writes them, which the virtual machine lacks.
         from spark_analysis.captures.virtual_run import FramesBackend
 
         _execute(scenario, FramesBackend(), runs, analyze, end=end, live=live)
@@ -166,11 +166,11 @@ def cli(
 
 
 def _backend(name: str) -> Backend:
-    known = backends()
-    if name not in known:
-        near = suggestion(name, known)
-        fail(f"no backend {name!r}{near}; there are: {', '.join(known)}", USAGE)
-    return known[name]
+    available = backends()
+    if name not in available:
+        near = suggestion(name, available)
+        fail(f"no backend {name!r}{near}; there are: {', '.join(available)}", USAGE)
+    return available[name]
 
 
 def _execute(
@@ -222,7 +222,7 @@ def _perform(
 ) -> None:
     """Run the scenario; KeyboardInterrupt ends it early, and the command if it is raised.
 
-    `under_way` is called when it is, and perhaps again.
+    `under_way` is called once it is under way, possibly again.
     """
     try:
         with RunDisplay(
@@ -253,7 +253,7 @@ def _tell_folder(folder: RunFolder) -> None:
 
 
 def _conclude(folder: RunFolder, analyze: bool, end: _End, ahead: Analyst | None) -> None:
-    """Analyse the run if that is wanted, tell the outcome, and fail if it is not good enough."""
+    """Analyse the run if wanted, print the outcome, and fail if it is not good enough."""
     analysis = None
     folder.give_to_caller()
     try:

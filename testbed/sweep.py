@@ -198,9 +198,7 @@ def sweep(
     if outcome.failures:
         for point, reason in outcome.failures.items():
             console.print(f"[red]failed:[/red] {point}: {reason}", highlight=False, soft_wrap=True)
-        one = len(outcome.failures) == 1
-        number = "1 point" if one else f"{len(outcome.failures)} points"
-        fail(f"{number} failed; the same command runs {'it' if one else 'them'} again")
+        fail(f"failed points: {len(outcome.failures)}; the same command runs them again")
 
 
 def _facts(outcome: SweepOutcome) -> dict[str, Any]:

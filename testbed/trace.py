@@ -66,10 +66,10 @@ def export_trace(
 def _silent(topology: str, values: dict[str, Any]) -> dict[str, Any]:
     """Return the settings without topics, unless asked for: motion needs no time to publish."""
     try:
-        known = all_parameters(topology, REPLAYED, values.get(WORKLOAD, ""))
+        parameters = all_parameters(topology, REPLAYED, values.get(WORKLOAD, ""))
     except ScenarioError:
-        return values  # which whoever makes the scenario says
-    return {TOPICS: 0, **values} if TOPICS in known else values
+        return values  # making the scenario reports it
+    return {TOPICS: 0, **values} if TOPICS in parameters else values
 
 
 def export_workload(

@@ -54,7 +54,7 @@ ON_THE_HOST = frozenset(
     {"analyze", "sweep", "reproduce", "agree", "test", "vm"}
     | {"artifact", "compile", "export-trace", "export-workload"}
 )
-"""Commands that need what the guest has not: Spark, tools of the tests, QEMU, a disk of yours."""
+"""Commands that need what the guest lacks: Spark, the tests' tools, QEMU, your disk."""
 RUNNERS = frozenset({"run", "cli", "mn"})
 """Commands that leave a run folder, which is analysed here."""
 OF_ANALYSIS = ("--strict", "--json", "--quiet")
@@ -71,8 +71,8 @@ class GuestCommand(TyperCommand):
         from testbed.completion import completions  # only when a shell asks
 
         own = super().shell_complete(ctx, incomplete)
-        there = completions(ctx.find_root().command, words, incomplete)
-        return list({item.value: item for item in (*own, *there)}.values())
+        items = completions(ctx.find_root().command, words, incomplete)
+        return list({item.value: item for item in (*own, *items)}.values())
 
 
 AccelOption = Annotated[
@@ -168,7 +168,7 @@ def run(
         words.insert(0, "run")
     if words[0] in ON_THE_HOST or "--no-captures" in words:
         what = words[0] if words[0] in ON_THE_HOST else "--no-captures"
-        fail(f"{what} is nothing for the virtual machine: use it without `vm run`", USAGE)
+        fail(f"{what} does not work in the virtual machine: use it without `vm run`", USAGE)
     options = _options(accel, memory, cpus, time_limit, share)
     _scenario(words, runs, options, analyze, terminal=_at_terminal())
 
@@ -288,16 +288,16 @@ def _check_scenario(words: Sequence[str]) -> None:
     alone.command(words[0])(COMMANDS[words[0]].load())
     command = get_command(alone)
     try:
-        asked = command.make_context(words[0], list(words[1:])).params
+        params = command.make_context(words[0], list(words[1:])).params
     except TyperException as error:
         says = getattr(error, "format_message", None)
         fail(says() if says is not None else str(error), USAGE)
-    if (again := asked.get("again")) is not None:
+    if (again := params.get("again")) is not None:
         if again.exists():
             scenario_again(again)
         return
-    values = settings_of(*(asked[key] for key in ("settings", "nodes", "workload", "fault")))
-    scenario_of(asked["topology"], asked["protocol"], values, asked["duration"], asked["seed"])
+    values = settings_of(*(params[key] for key in ("settings", "nodes", "workload", "fault")))
+    scenario_of(params["topology"], params["protocol"], values, params["duration"], params["seed"])
 
 
 def _in_guest(
@@ -336,7 +336,7 @@ def _in_guest(
         except KeyboardInterrupt:
             stages.hide()
             kept = "".join(f"; kept: {folder}" for folder in (stage.folders if stage else ()))
-            end_interrupted(f"interrupted: the virtual machine is ended{kept}")
+            end_interrupted(f"interrupted: the virtual machine was ended{kept}")
         except VmError:
             stages.hide()
             for folder in stage.folders if stage else ():

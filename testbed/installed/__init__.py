@@ -1,7 +1,7 @@
-"""What `import pubsub_testbed` is where the testbed is installed as a package.
+"""The package `pubsub_testbed`, if the testbed is installed as a package.
 
 The wheel has the project's folders in this one package, since names such as `capture` at the top of
-site-packages would be everybody's.  They import each other as they do in a checkout: importing
+site-packages would clash with others.  They import each other as they do in a checkout: importing
 this package puts its folder first in `sys.path`, and in PYTHONPATH for processes that are started
 (node apps, Spark's workers).  So a program or a notebook imports `pubsub_testbed` before
 `spark_analysis.runs`.

@@ -1,4 +1,4 @@
-"""What the captures of a run have got since the last look, in order of time: frames and messages.
+"""What the captures of a run have gained since the last look, by time: frames and messages.
 
 The recorder writes captures one by one, twice a second: what they hold of the last `BEHIND` seconds
 may be incomplete, and is kept until the next look.
@@ -59,7 +59,7 @@ class ClientMessage(NamedTuple):
 
 
 class Growing:
-    """The whole records of a capture that is being written, each given once."""
+    """The whole records of a capture that is being written, each yielded once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -67,9 +67,9 @@ class Growing:
         self._read = FILE_HEADER
 
     def frames(self) -> Iterator[dict[str, Any]]:
-        """Yield the records since the last call as columns of `decode_records`, chunk by chunk.
+        """Yield the records since the last call, chunk by chunk.
 
-        And `data`, in which their bodies are.
+        As columns of `decode_records`, and `data`, in which their bodies are.
         """
         with suppress(OSError, PcapError), self._path.open("rb") as file:  # else not there yet
             if self._header is None:
@@ -112,9 +112,9 @@ class Captures:
         self._messages: list[ClientMessage] = []
 
     def look(self, until_ns: int | None) -> tuple[list[RadioFrame], list[ClientMessage]]:
-        """Return what there is since the last time up to a Unix time, or all, in order of time.
+        """Return what has come since the last look, up to a Unix time or all of it, by time.
 
-        Frames of an event of which there is one before that are given together.
+        Receptions of one frame are returned together, even if only the first is before that time.
         """
         for node, access, capture in self._radios:
             for records in capture.frames():

@@ -37,7 +37,7 @@ class LiveDelivery:
 
     def __init__(self) -> None:
         self.events: dict[tuple[int, int], set[DueClient]] = {}
-        """Of each event, publisher and sequence number, the clients that have got it."""
+        """The clients that have received each event, by publisher and sequence number."""
         self.expected = 0
         self.received = 0
         self._due: dict[tuple[int, int], frozenset[DueClient]] = {}
@@ -87,7 +87,7 @@ class LiveDelivery:
         return sorted(due)
 
     def notify(self, key: tuple[int, int], receiver: DueClient) -> bool:
-        """Take in that a client has got an event; return whether that is new."""
+        """Take in that a client has received an event; return whether that is new."""
         if receiver in self.events[key]:
             return False
         self.events[key].add(receiver)

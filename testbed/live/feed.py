@@ -1,4 +1,4 @@
-"""What a page is told of a run or a script: each browser gets what it has not got yet."""
+"""What a page shows of a run or a script: each browser gets what it does not have yet."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Changes(Log):
 
 
 class Moment(NamedTuple):
-    """How far something is, in seconds: that it runs, that the page shows; and how it ended."""
+    """How far a run and its page are, in seconds, and how the run ended."""
 
     now: float
     until: float
@@ -100,7 +100,7 @@ class Moment(NamedTuple):
 
 
 class Followed(ABC):
-    """What a folder tells while the run that writes it goes on."""
+    """What a run's folder tells while the run goes on."""
 
     def __init__(self) -> None:
         self.log = Changes(KEPT)
@@ -110,7 +110,7 @@ class Followed(ABC):
 
     @abstractmethod
     def scene(self) -> dict[str, Any]:
-        """Return what stays, as `live.js` and the page's template want it."""
+        """Return what does not change, as `live.js` and the page's template take it."""
 
     @abstractmethod
     def take_in(self) -> Moment | None:
@@ -118,10 +118,10 @@ class Followed(ABC):
 
     @abstractmethod
     def facts(self, now: float) -> dict[str, Any]:
-        """Return what is so now: `marks` of what has failed, and counts."""
+        """Return the present state: `marks` of what has failed, and counts."""
 
     def tracks(self) -> list[list[list[float]]] | None:
-        """Return the ways of all nodes, waypoint by waypoint; None if they are not known ahead."""
+        """Return the trajectories of all nodes, by waypoints; None if not known ahead."""
         return None
 
     def look(self) -> bool:
@@ -131,7 +131,7 @@ class Followed(ABC):
         return moment is None or moment.ended is None
 
     def state(self, cursor: Cursor) -> dict[str, Any]:
-        """Return what is now, and what has come since a cursor."""
+        """Return the present state, and what has come since a cursor."""
         with self._lock:
             moment = self.take_in()
             if moment is None:
@@ -149,6 +149,6 @@ class Followed(ABC):
             }
 
     def handed_over(self, changes: Iterable[tuple[float, int, int, int]], names: list[str]) -> None:
-        """Tell of handovers: time, node, old and new access point."""
+        """Log handovers: time, node, old and new access point."""
         for mark in handover_marks(changes, names):
             self.log.add("handover", mark)

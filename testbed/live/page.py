@@ -6,10 +6,10 @@ listens on 127.0.0.1 alone, answers requests to that name alone, and takes no or
 draws as the replay in a report does, by the same code.
 
     /         the page
-    /state    what is now, as JSON; `?since=A,B,C,D`, the answer's `next`, leaves out what it told
+    /state    the present state, as JSON; `?since=A,B,C,D`, an answer's `next`, omits what that had
 
-To who started it, it says on a line each: the address; when a page has asked first; when one has
-been told how the run ended.  Then it may be ended.
+For its parent it prints, on a line each: the address; that a page has asked for the first time;
+that one has learnt how the run ended.  Then it may be ended.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LOOK: Final = 1.0
 LAST: Final = 1.0
 """Seconds after the end of a run in which its page may learn of that."""
 SILENT: Final = 5.0
-"""Seconds for which a browser may say nothing in the middle of a request, or take no answer."""
+"""Seconds for which a browser may stall in the middle of a request or of an answer."""
 THREADS: Final = 32
 """Connections that are served at a time; others wait."""
 ASKED: Final = "asked"
@@ -52,20 +52,20 @@ HOSTS: Final = ("127.0.0.1", "localhost")
 
 
 class State(Protocol):
-    """What the page is told."""
+    """What the page shows."""
 
     def scene(self) -> dict[str, Any]:
-        """Return what stays."""
+        """Return what does not change."""
 
     def state(self, cursor: Cursor) -> dict[str, Any]:
-        """Return what is now, and what has come since a cursor."""
+        """Return the present state, and what has come since a cursor."""
 
     def look(self) -> bool:
         """Take in what has come since the last look; return whether the run goes on."""
 
 
 def state_of(folder: Path) -> State:
-    """Return what tells of a run, or of a script's run, when its network is built.
+    """Return the state of a run, or of a script's run once its network is built.
 
     Raises `RunFolderError` if there is no run.
     """
@@ -82,7 +82,7 @@ def state_of(folder: Path) -> State:
 
 
 def page_of(scene: dict[str, Any]) -> str:
-    """Return the page, with what stays."""
+    """Return the page, with the scene in it."""
     # Not above: the virtual machine, which has `run` but no page, lacks them.
     from markupsafe import Markup
 
@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def setup(self) -> None:
-        """Let a connection end that says nothing more."""
+        """Let a connection that stalls end."""
         self.request.settimeout(SILENT)
         super().setup()
 
@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:  # its name there
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _cursor(text: str) -> Cursor:
@@ -212,7 +212,7 @@ class Server(ThreadingHTTPServer):
             self._complain(error)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print what went wrong, but for browsers that go away before they have their answer."""
+        """Print what went wrong, except if a browser went away before it had its answer."""
         error = sys.exception()
         if error is not None and not isinstance(error, ConnectionError):
             self._complain(error)
@@ -225,7 +225,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Live:
-    """The process that shows a run; a context, at whose end it is gone.
+    """The process that shows a run; a context manager that ends it.
 
     A page that is open when the run ends has `last` seconds to learn how.
     """
@@ -287,7 +287,7 @@ class Live:
         return self._page_opened.is_set()
 
     def await_address(self, seconds: float) -> None:
-        """Wait until the address is told, or never will be; at most `seconds`."""
+        """Wait for the address, at most `seconds`, or until it can no longer come."""
         if self._reader is not None:
             self._addressed.wait(seconds)
 
@@ -300,7 +300,7 @@ def tell_address(address: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Print that there is no page, or no more."""
+    """Print that there is no page, or no longer one."""
     print(f"error: the page of --live: {text}; the run goes on", file=sys.stderr, flush=True)
 
 

@@ -55,7 +55,7 @@ class FollowedRun(Followed):
         """Notifications that were read before their event: captures are written one by one."""
 
     def scene(self) -> dict[str, Any]:
-        """Return what stays, as `live.js` and the page's template want it."""
+        """Return what does not change, as `live.js` and the page's template take it."""
         scenario = self._run.scenario
         roads = scenario.road_map[:: 1 + len(scenario.road_map) // MOST_ROADS]
         return {
@@ -73,7 +73,7 @@ class FollowedRun(Followed):
         }
 
     def take_in(self) -> Moment | None:
-        """Take in what the captures have got; return how far the run is, None before it begins."""
+        """Take in new records of captures; return how far the run is, None before it begins."""
         record = self._again()
         if record is None:
             return None
@@ -87,7 +87,7 @@ class FollowedRun(Followed):
         return Moment(now, self._until, ended)
 
     def tracks(self) -> list[list[list[float]]]:
-        """Return the ways of all nodes, with what was done at the prompt."""
+        """Return the trajectories of all nodes, with what was done at the prompt."""
         return [[list(point) for point in node.waypoints] for node in self._run.driven]
 
     def facts(self, now: float) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class FollowedRun(Followed):
         return self._run.record
 
     def _look(self, epoch_ns: int, *, final: bool) -> None:
-        """Take in what the captures have got since the last look."""
+        """Take in what the captures have gained since the last look."""
         until_ns = None if final else epoch_ns + round(self._until * 1e9)
         frames, messages = self._captures.look(until_ns)
         self._receptions(frames, epoch_ns)
@@ -178,7 +178,7 @@ class FollowedRun(Followed):
             if message.kind == Kind.SUBSCRIBE and message.sequence:
                 self._role(message.node, 2)
         elif message.kind == Kind.PUBLISH and message.sequence and key not in self._delivery.events:
-            event = Event.decode(*key, message.body)  # asked again, it is the same event
+            event = Event.decode(*key, message.body)  # a repeated request has the same event
             due = self._delivery.publish(message, event)
             self._role(message.node, 1)
             topic = printable(event.topic or "")

@@ -34,7 +34,7 @@ class FollowedScript(Followed):
         super().__init__()
         self._folder = folder
         self._read = 0
-        self._known = 0.0
+        self._sampled_at = 0.0
         self._network: dict[str, Any] | None = None
         self._names: list[str] = []
         self._index: dict[str, int] = {}
@@ -67,7 +67,7 @@ class FollowedScript(Followed):
         return self._network
 
     def scene(self) -> dict[str, Any]:
-        """Return what stays, as `live.js` and the page's template want it."""
+        """Return what does not change, as `live.js` and the page's template take it."""
         with self._lock:
             network = self._description(again=True)  # `plotGraph` may have come after `build`
         assert network is not None
@@ -97,16 +97,16 @@ class FollowedScript(Followed):
         }
 
     def take_in(self) -> Moment | None:
-        """Take in what the record has got; return how far the run is, None before it begins."""
+        """Take in what the record has gained; return how far the run is, None before it begins."""
         network = self._description()
         if network is None:
             return None
         record = read_ended(self._folder)
         self._look()
         if record is not None:
-            return Moment(self._known, self._known, record.ended)
+            return Moment(self._sampled_at, self._sampled_at, record.ended)
         now = max(0.0, (time.time_ns() - network["epoch_ns"]) / 1e9)
-        return Moment(now, min(self._known, max(0.0, now - STILL)), None)
+        return Moment(now, min(self._sampled_at, max(0.0, now - STILL)), None)
 
     def facts(self, now: float) -> dict[str, Any]:
         """Return how many radios that look for an access point have one."""
@@ -119,7 +119,7 @@ class FollowedScript(Followed):
         }
 
     def _look(self) -> None:
-        """Take in the whole lines that the record has got since the last look."""
+        """Take in the whole lines that the record has gained since the last look."""
         try:
             with (self._folder / SAMPLES).open("rb") as file:
                 file.seek(self._read)
@@ -164,7 +164,7 @@ class FollowedScript(Followed):
             if self._lines_of.get(node) != lines:
                 self._lines_of[node] = lines
                 self.log.add("told", node, round(at, 2), lines)
-        self._known = at
+        self._sampled_at = at
 
     def _move(self, node: int, at: float, position: list[float]) -> None:
         """Take in where a node is; it stands still until the sample before it moves."""

@@ -1,6 +1,6 @@
 """The Mininet CLI of a running scenario, with commands for the radio and for publish/subscribe.
 
-Whatever a command raises is one line, and the prompt goes on.  What was done is recorded in the
+An error of a command is one line, and the prompt goes on.  What was done is recorded in the
 run's folder (`emulation.scenario.prompt`): every command with its time, and what it changed.
 """
 
@@ -21,7 +21,7 @@ from emulation.network.prompt import Prompt, about
 from emulation.scenario.faults import Fault, make_faults
 from emulation.scenario.prompt import FOREIGN, Effect, healed, plain_seconds
 from nodeapp.client import Client, ClientError
-from testbed.prompt.text import begun, known, reach, served, statistics
+from testbed.prompt.text import begun, node_status, reach, served, statistics
 
 
 class Console(Prompt):
@@ -44,9 +44,9 @@ class Console(Prompt):
         self.testbed = run
         self.record = run.folder.prompt
         self._lasting: list[Fault] = []
-        """What was made to fail here and lasts until it is healed."""
+        """Faults made here that last until they are healed."""
         self._drawn = 0
-        """How often it was drawn who fails."""
+        """How often failing nodes were drawn at random."""
         for node in (*run.net.members, *getattr(run.net, "aps", ())):
             if isinstance(node, Positioned):
                 self._let_move(node, str(node))
@@ -132,7 +132,7 @@ class Console(Prompt):
             self.refuse(str(error))
             return
         names = {str(node.id): node.name for node in self.testbed.scenario.nodes}
-        self.say(known(status, names))
+        self.say(node_status(status, names))
 
     def _client(self, action: str, line: str) -> None:
         station, _, rest = line.strip().partition(" ")
@@ -173,7 +173,7 @@ class Console(Prompt):
         self.say(served({name: self._status(name) for name in wanted}, names))
 
     def _status(self, node: str) -> dict[str, Any]:
-        """Return what a node app says of itself; empty if it does not answer."""
+        """Return the status of a node app; empty if it does not answer."""
         try:
             status = json.loads(self.mn.get(node).cmd("pubsub status --json"))
         except ValueError:
@@ -208,7 +208,7 @@ class Console(Prompt):
         self._fail("fault", line.strip())
 
     def _fail(self, kind: Literal["fail", "crash", "fault"], text: str) -> None:
-        """Make what a fault's text says, but for its time, which is now."""
+        """Begin now the fault that a text describes."""
         scenario, now = self.testbed.scenario, plain_seconds(max(0.0, self.testbed.now()))
         found_length = re.search(r"\s+for\s+\S+$", text)
         length = found_length[0] if found_length is not None else ""
@@ -236,7 +236,7 @@ class Console(Prompt):
             self._effect = Effect(kind=kind, nodes=fault.nodes, fault=fault)
 
     def do_heal(self, line: str) -> None:
-        """heal NODE [NODE]: undo fail and crash; heal: undo all done here that has no end set."""
+        """heal NODE [NODE]: undo fail and crash; heal: undo all done here without an end."""
         names = shlex.split(line)
         ended = healed(self._lasting, names)
         if names and not ended:
@@ -279,7 +279,7 @@ class Console(Prompt):
     # -- words -------------------------------------------------------------------------------------
 
     def _member(self, name: str, usage: str) -> Any:
-        """Return a node that runs a node app; None, and say so, if there is none of that name."""
+        """Return a node that runs a node app; None, with a message, if none has that name."""
         member = next((member for member in self.mn.members if member.name == name), None)
         if member is None:
             names = ", ".join(member.name for member in self.mn.members)

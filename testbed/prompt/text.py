@@ -57,8 +57,8 @@ def _unit(name: str) -> str:
     return _UNITS.get(last, "deliveries" if name.startswith("late") else "frames")
 
 
-def known(status: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Return what a node app says of itself; `names` are those of nodes by id, as text."""
+def node_status(status: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Return a node app's status as text; `names` are those of nodes by id, as text."""
     lines = []
     for key, value in status.items():
         if not isinstance(value, Mapping):

@@ -33,7 +33,7 @@ def test_runs_become_one_crate_with_checksums(tmp_path: Path) -> None:
     first = out.read_bytes()
     refused = CliRunner().invoke(app, words)
     assert (refused.exit_code, out.read_bytes()) == (2, first)
-    assert "is there: name another file with --out" in refused.output.replace("\n", " ")
+    assert "exists: name another file with --out" in refused.output.replace("\n", " ")
     out.unlink()
     assert CliRunner().invoke(app, words).exit_code == 0
     assert out.read_bytes() == first
@@ -60,12 +60,12 @@ def test_runs_become_one_crate_with_checksums(tmp_path: Path) -> None:
     page.write_text("ours")
     refused = CliRunner().invoke(app, [*words[:-1], str(page)])
     assert refused.exit_code == 2
-    assert "is there: name another file with --out" in refused.output.replace("\n", " ")
+    assert "exists: name another file with --out" in refused.output.replace("\n", " ")
     assert page.read_text() == "ours"
     inside = runs[0] / "all.zip"  # it would hold itself
     refused = CliRunner().invoke(app, [*words[:-1], str(inside)])
     assert refused.exit_code == 2
-    assert "is in a run folder that it is to hold" in refused.output.replace("\n", " ")
+    assert "is inside a run folder that it would hold" in refused.output.replace("\n", " ")
     assert not list(runs[0].glob("all.zip*"))
 
 
