@@ -45,7 +45,7 @@ def export_trace(
 
     Example: export-trace manhattan --set speed=20 --duration 900 --out m.tcl
 
-    ns-2, ns-3 and others read it; so does the topology movement (--set file=m.tcl).
+    ns-2, ns-3 and others read it; so does the topology movement_trace (--set file=m.tcl).
     """
     values = _silent(topology, settings_of(settings, nodes))
     scenario = scenario_of(topology, REPLAYED, values, duration, seed)
@@ -102,7 +102,7 @@ def export_workload(
     except OSError as error:
         fail(f"cannot write {out or 'standard output'}: {error.strerror}")
     console.print(
-        f"{len(scenario.workload)} operations{f': {out}' if out else ''}",
+        f"operations: {len(scenario.workload)}{f', in {out}' if out else ''}",
         highlight=False,
         soft_wrap=True,
     )

@@ -139,3 +139,27 @@ def test_a_paper_is_imported_by_nobody() -> None:
         if paper_of(each.imported) and paper_of(each.importer) != paper_of(each.imported)
     }
     assert {each.importer for each in found} == {"spark_analysis.papers.registry"}
+
+
+VAGUE = frozenset({"found", "each", "given", "told", "said", "made"})
+"""Names of whatever a line has just done; a variable says what it holds."""
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_variables_say_what_they_hold(module: str) -> None:
+    named_so = {
+        name
+        for node in ast.walk(tree(modules()[module]))
+        if (name := _bound(node)) is not None and name.strip("_") in VAGUE
+    }
+    assert named_so == set()
+
+
+def _bound(node: ast.AST) -> str | None:
+    """Return the name that a node binds to a value, if it does."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+            return name
+        case ast.Attribute(attr=name, ctx=ast.Store()):
+            return name
+    return None

@@ -254,9 +254,9 @@ class MininetWifiNetwork:
         self._check_joined(point, port)
 
     def _check_joined(self, node: Any, interface: str) -> None:
-        said = str(node.cmd(f"iw dev {interface} info"))
-        if f"ssid {NETWORK}" not in said and "type mesh" not in said:
-            reason = " ".join(said.split()) or "no answer"
+        answer = str(node.cmd(f"iw dev {interface} info"))
+        if f"ssid {NETWORK}" not in answer and "type mesh" not in answer:
+            reason = " ".join(answer.split()) or "no answer"
             raise MininetWifiError(f"{interface} has not joined the network: {reason}")
 
     def _name_mesh(self, node: Any, link: Any, radio: str, name: str) -> None:
@@ -301,11 +301,11 @@ class MininetWifiNetwork:
     def associations(self) -> dict[str, str | None]:
         """Return the access point of each station, by name; None if it has none now."""
         points = {point.spec.bssid: point.name for point in self.aps}
-        found: dict[str, str | None] = {}
+        by_station: dict[str, str | None] = {}
         for station in self.net.stations:
             mac = control.associated(self._supplicant_socket(station.spec))
-            found[station.name] = None if mac is None else points.get(mac, mac)
-        return found
+            by_station[station.name] = None if mac is None else points.get(mac, mac)
+        return by_station
 
     def set_position(self, name: str, x: float, y: float) -> None:
         """Tell wmediumd where a station is, metres."""

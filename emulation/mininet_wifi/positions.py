@@ -39,7 +39,7 @@ class Positions:
         self._positions = RadioPositions([spec.waypoints for spec in specs], TICK)
         self._move = move
         self._associations = associations
-        self._told: dict[str, tuple[float, float]] = {}
+        self._reported: dict[str, tuple[float, float]] = {}
 
     @property
     def due(self) -> float:
@@ -53,9 +53,9 @@ class Positions:
 
     def _tell(self, now: float) -> None:
         for name, (x, y) in zip(self._names, self._positions.at(now).tolist(), strict=True):
-            if self._told.get(name) != (x, y):
+            if self._reported.get(name) != (x, y):
                 self._move(name, x, y)
-                self._told[name] = (x, y)
+                self._reported[name] = (x, y)
 
     def answer(self, request: Mapping[str, Any], now: float) -> dict[str, Any]:
         """Answer a request.  Raises `ControlError`."""
@@ -78,11 +78,11 @@ class Positions:
                     "positions": {name: xy[self._named({"name": name})] for name in chosen},
                 }
             case "associations":
-                found = self._associations()
+                associations = self._associations()
                 if request.get("name") is not None:
                     name = self._names[self._named(request)]
-                    found = {name: found.get(name)}
-                return {"associations": found}
+                    associations = {name: associations.get(name)}
+                return {"associations": associations}
             case "settle":
                 return {}  # nobody knows when wmediumd has delivered everything
             case other:

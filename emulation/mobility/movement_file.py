@@ -103,7 +103,7 @@ def _gpx(content: bytes, path: Path) -> Tracks:
     except ImportError:
         raise ScenarioError(
             f"{path}: GPX needs the package gpxpy, which is missing here: convert it with "
-            "export-trace movement"
+            "export-trace elsewhere"
         ) from None
     try:
         gpx = gpxpy.parse(content)

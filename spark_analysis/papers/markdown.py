@@ -90,7 +90,7 @@ def _head(view: ReproductionView, command: str) -> Iterator[str]:
     studies = view.studies()
     yield from table(studies.head, [[str(cell) for cell in row] for row in studies.rows])
     if result.failures:
-        yield from (f"{count(len(result.failures))} points failed:", "")
+        yield from (f"Failed points: {count(len(result.failures))}", "")
         yield from (f"- {failure}" for failure in view.failures)
         yield ""
     if result.problems:

@@ -162,8 +162,8 @@ def test_speed_zero_stands_still(topology: str) -> None:
         ("manhattan", {"margin": "-1"}, "margin: -1 is below 0"),
         ("manhattan", {"slowest": "2"}, "slowest"),
         ("freeway", {"waypoint_spacing": "0"}, "waypoint_spacing"),
-        ("movement", {}, "--set file=FILE"),
-        ("movement", {"file": "/nonexistent/m.tcl"}, "cannot read /nonexistent/m.tcl"),
+        ("movement_trace", {}, "--set file=FILE"),
+        ("movement_trace", {"file": "/nonexistent/m.tcl"}, "cannot read /nonexistent/m.tcl"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(
@@ -235,7 +235,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize("topology", sorted(set(topology_names()) - {"movement"}))
+@pytest.mark.parametrize("topology", sorted(set(topology_names()) - {"movement_trace"}))
 def test_an_exported_trace_can_be_replayed(topology: str, tmp_path: Path) -> None:
     out = tmp_path / "m.tcl"
     fewer = ["--nodes", "12"] if topology in {*VEHICLES, "roaming_field"} else []
@@ -249,7 +249,7 @@ def test_an_exported_trace_can_be_replayed(topology: str, tmp_path: Path) -> Non
         settings={"nodes": 12} if fewer else {},
     )
     again = make_scenario(
-        "movement",
+        "movement_trace",
         "flooding",
         seed=5,
         duration=20.0,
@@ -271,7 +271,7 @@ def test_a_part_of_a_file_can_be_replayed(tmp_path: Path) -> None:
     out = tmp_path / "m.tcl"
     assert run("export-trace", "manhattan", "--duration", "20", "--out", str(out))[0] == 0
     values = {"file": str(out), "nodes": 10, "topics": "0"}
-    scenario = make_scenario("movement", "flooding", seed=1, duration=20.0, settings=values)
+    scenario = make_scenario("movement_trace", "flooding", seed=1, duration=20.0, settings=values)
     assert len(scenario.nodes) == 10
     assert [node.waypoints for node in scenario.nodes] == movement_file.trajectories(out)[:10]
 
@@ -283,6 +283,6 @@ def test_export_says_in_one_line_what_is_wrong(tmp_path: Path) -> None:
     assert code == 2
 
 
-@pytest.mark.parametrize("topology", [*VEHICLES, "movement"])
+@pytest.mark.parametrize("topology", [*VEHICLES, "movement_trace"])
 def test_parameters_have_units(topology: str) -> None:
     assert all(parameter.help for parameter in topology_parameters(topology))

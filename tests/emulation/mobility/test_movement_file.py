@@ -77,7 +77,7 @@ def test_the_first_nodes_of_a_file_can_be_taken(file: Path, count: int) -> None:
 @pytest.mark.parametrize("file", [SUMO, GPX])
 def test_the_topology_takes_it(file: Path) -> None:
     scenario = make_scenario(
-        "movement",
+        "movement_trace",
         "flooding",
         seed=1,
         duration=60.0,

@@ -171,7 +171,7 @@ def test_a_file_is_what_it_holds_and_wherever_workers_run(
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "ways.tcl"
     file.write_text("one")
-    wanted = spec(topology="movement", vary={}, settings={"file": "ways.tcl"})
+    wanted = spec(topology="movement_trace", vary={}, settings={"file": "ways.tcl"})
     before = points(wanted)[0]
     assert before.settings["file"] == str(file)
     file.write_text("another")

@@ -18,7 +18,7 @@ from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 
 
-class Movement(Topo):
+class MovementTrace(Topo):
     """Stations that move as a file of ns-2, BonnMotion, SUMO or GPX says: --set file=FILE."""
 
     workload = TopicWorkload()
@@ -36,7 +36,7 @@ class Movement(Topo):
         mode: Mode = "adhoc",
     ) -> None:
         if not file:
-            raise ScenarioError("movement needs a file: --set file=FILE")
+            raise ScenarioError("movement_trace needs a file: --set file=FILE")
         self.setRadio(range, propagation, standard, mode)
         self.mobility = Replay(movement_file.trajectories(Path(file), nodes))
         self.area = self.mobility.area
