@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any, Final
 import pandas as pd
 
 from emulation.scenario.settings import protocol_parameters
-from spark_analysis.engine.pandas_rows import groups
+from nodeapp.installation import COMMAND
+from spark_analysis.engine.pandas_rows import groups, records
 from spark_analysis.measures.registry import METRICS
 from spark_analysis.report import page as report
 from spark_analysis.report.confidence import Interval, mean_interval
@@ -28,10 +30,13 @@ from spark_analysis.sweeps.sweep import SweepOutcome
 from topologies.catalog import topology_parameters
 
 PAGE: Final = "sweep.html"
+MOST_RUNS: Final = 200
+"""Single runs that the page lists."""
 TOGETHER: Final = 6
 """Most curves that can be told apart in one panel."""
 QUANTITIES: Final = tuple(Quantity.of(metric) for metric in METRICS if metric.swept)
 """What is drawn and listed for a sweep."""
+_ON_TERMINALS: Final = frozenset(metric.column for metric in METRICS if metric.terminal)
 _IF_KNOWN: Final = frozenset(metric.column for metric in METRICS if metric.if_known)
 
 
@@ -127,7 +132,36 @@ def compared(outcome: SweepOutcome) -> list[Difference]:
 def _tables(outcome: SweepOutcome) -> list[TextTable]:
     gaps = compared(outcome)
     tables = [difference_table(gaps, list(outcome.spec.vary))] if gaps else []
-    return [number_table(outcome), *tables]
+    return [number_table(outcome), *tables, runs_table(outcome)]
+
+
+def runs_table(outcome: SweepOutcome) -> TextTable:
+    """Return the single runs, the first `MOST_RUNS`, with what repeats one."""
+    results, varied = outcome.results, list(outcome.spec.vary)
+    shown = [q for q in quantities(results) if q.column in _ON_TERMINALS]
+    rows = [
+        [
+            row["protocol"],
+            *(NOTHING if pd.isna(row[name]) else plain(row[name]) for name in varied),
+            str(row["seed"]),
+            *(number(_scaled(row[quantity.column], quantity.scale)) for quantity in shown),
+            str(row["run"]),
+        ]
+        for row in records(results.head(MOST_RUNS))
+    ]
+    folder = shlex.quote(str(outcome.folder / "points"))
+    note = (
+        f"Repeat one with its captures, report and replay: {COMMAND} run --backend virtual "
+        f"--scenario {folder}/RUN"
+    )
+    if len(results) > MOST_RUNS:
+        note += f". The first {MOST_RUNS} of {len(results)}; all are in results.parquet"
+    head = ["protocol", *varied, "seed", *(f"{q.title}, {q.unit}" for q in shown), "run"]
+    return TextTable("Single runs", f"{note}.", head, rows, words=1 + len(varied))
+
+
+def _scaled(value: Any, scale: float) -> float | None:
+    return None if pd.isna(value) else float(value) * scale
 
 
 def drawings(outcome: SweepOutcome) -> list[tuple[str, Drawing]]:

@@ -34,6 +34,7 @@ def synthetic() -> pd.DataFrame:
         for speed in (1.0, 10.0):
             for seed in (1, 2, 3):
                 row = {"protocol": protocol, "speed": speed, "seed": seed, "ttl": None}
+                row["run"] = f"{protocol}-{speed:g}-{seed}"
                 rows.append(row | {each.column: speed + seed for each in QUANTITIES})
     table = pd.DataFrame(rows)
     table["ttl"] = table["ttl"].astype(float)

@@ -27,6 +27,7 @@ from spark_analysis.sweeps.page import (
     write_pictures,
 )
 from spark_analysis.sweeps.sweep import SweepOutcome
+from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.sweeps.helpers import spec, synthetic
 
 
@@ -209,6 +210,12 @@ def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     table = number_table(done)
     assert len(table.rows) == 4
     assert re.fullmatch(r"300 ± \d+", str(table.rows[0][2]))
+    shown = Page(page)
+    runs = shown.tables["single-runs"]
+    assert [row[:3] + row[-1:] for row in runs[1:3]] == [
+        ["flooding", "1", "1", "flooding-1-1"], ["flooding", "1", "2", "flooding-1-2"],
+    ]  # fmt: skip
+    assert f"run --backend virtual --scenario {tmp_path / 'points'}/RUN." in shown.text
     begins = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml", ".csv": b"series,"}
     pictures = write_pictures(done)
     assert len({picture.stem for picture in pictures}) == page.count("<svg")
