@@ -79,7 +79,7 @@ class Mininet_wifi(Nodes):
         }  # fmt: skip
         if wmediumd_mode not in (None, *WMEDIUMD_MODES):
             known = ", ".join(mode.__name__ for mode in WMEDIUMD_MODES)
-            raise ScriptError(f"Mininet_wifi(wmediumd_mode={wmediumd_mode!r}): there are {known}")
+            raise ScriptError(f"Mininet_wifi(wmediumd_mode={wmediumd_mode!r}): choose from {known}")
         self.wmediumd_mode = wmediumd_mode
         self.autoAssociation = (
             autoAssociation and allAutoAssociation and not checked.get("config4addr")

@@ -283,7 +283,7 @@ def test_another_radio_is_found_out(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     with ExitStack() as stack:
         code, output = compared(monkeypatch, tmp_path, *both, repeats="auto")
     assert code == 1, output
-    assert "not decided after 2 repeats: 3 are tried" in output
+    assert "not decided after 2 repeats: 3 to try" in output
     assert spark_starts.count == 1, "for both rounds"
     assert len(ready) >= 6, "from the first run on"
     assert len(set(ready)) == 1

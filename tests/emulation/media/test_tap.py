@@ -321,7 +321,7 @@ def test_two_mediums_do_not_share_a_control_socket_nor_a_device(
     config = write_config(tmp_path, stations[:1], [HERE], RADIO)
     with medium(config, stations[:1]) as control:
         second = write_config(other, stations[:1], [HERE], RADIO)
-        assert "exists there already" in _fails(second)
+        assert "already exists there" in _fails(second)
         third = write_config(other, stations[1:2], [HERE], RADIO, control=str(control))
         assert "cannot serve the control socket" in _fails(third)
         assert request(control, {"op": "ping"}) == {"stations": 1}

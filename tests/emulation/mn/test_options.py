@@ -132,7 +132,7 @@ def test_every_option_of_mobility_is_read_by_a_model_and_said_of_all_others(
         net._plan_motion()
         unread.append(set(net.model.unread))
         if unread[-1]:
-            said = f"setMobilityModel({', '.join(sorted(unread[-1]))}): the model {model}"
+            said = f"setMobilityModel({', '.join(sorted(unread[-1]))}): {model}"
             assert any(each.startswith(said) for each in session.limits)
     assert set.intersection(*unread) == set()
     assert "alpha" in unread[0]
@@ -176,7 +176,7 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
         "plotGraph(max_z=30)",
     ]
     for options in ({"link": Station}, {"wmediumd_mode": WirelessLink}, {"link": "fast"}):
-        with pytest.raises(ScriptError, match=r"Mininet_wifi\(.*there are (wmediumd|interference)"):
+        with pytest.raises(ScriptError, match=r"Mininet_wifi\(.*choose from (wmediumd|interference)"):
             make(**options)
     for call, wrong in (
         (net.socketServer, {"prt": 1}),
