@@ -47,6 +47,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "test": Command("testing", "test", passes_on=True),
     "sweep": Command("sweep", "sweep"),
     "agree": Command("agree", "agree"),
+    "check": Command("check", "check"),
     "reproduce": Command("reproduce", "reproduce"),
     "artifact": Command("artifact", "artifact"),
     "export-trace": Command("trace", "export_trace"),

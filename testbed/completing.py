@@ -7,6 +7,7 @@ from typing import Final
 import typer
 
 from emulation.backends.registry import backends
+from emulation.check.properties.registry import property_names
 from emulation.errors import ScenarioError
 from emulation.workloads.registry import FILE, workload_names
 from nodeapp.pubsub.registry import PROTOCOLS
@@ -27,6 +28,11 @@ def topologies() -> list[str]:
 def protocols() -> list[str]:
     """Return the protocols."""
     return list(PROTOCOLS)
+
+
+def properties() -> list[str]:
+    """Return what `check --property` takes."""
+    return property_names()
 
 
 def workloads() -> list[str]:

@@ -33,7 +33,7 @@ from tests.house import (
 )
 
 EMULATION = (
-    *("vm", "backends", "mn", "mininet_wifi", "virtual", "network", "media", "wifi"),
+    *("vm", "backends", "check", "mn", "mininet_wifi", "virtual", "network", "media", "wifi"),
     *("scenario", "workloads", "mobility", "radio", "plain_file", "caller", "errors"),
 )
 """The rooms of `emulation`, from the top."""
@@ -41,6 +41,8 @@ FOR_TOPOLOGIES = ("scenario", "workloads", "mobility", "radio", "errors")
 """Rooms of `emulation` that a topology may use."""
 RYU = "emulation.network.controller"
 """What runs in the controller's own environment: Ryu or os-ken, eventlet, standard library."""
+BY_FOLDER = ("topologies.", "emulation.check.properties.")
+"""Where files are found by their folder, so that nothing names what they define."""
 LONGEST = 500
 IN_THE_GUEST = {
     Import("emulation.vm.run", "testbed"): "makes the command line of a command in the guest",
@@ -234,9 +236,7 @@ def test_no_file_is_longer_than_one_can_read(folder: str) -> None:
 
 
 def test_what_is_defined_is_used_by_more_than_tests() -> None:
-    found = {
-        (module, name) for module, name in unused() if not module.startswith("topologies.")
-    }  # topologies are found by their folder
+    found = {(module, name) for module, name in unused() if not module.startswith(BY_FOLDER)}
     assert found == set(USED_BY_OTHERS)
 
 

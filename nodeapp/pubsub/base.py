@@ -22,6 +22,7 @@ from nodeapp.events import MAX_EVENT, Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.predicates import Value
+from nodeapp.pubsub.promises import Promises
 from nodeapp.wire import Frame, Kind, WireError
 
 Handler = Callable[[Frame, int], None]
@@ -195,6 +196,8 @@ class Service(abc.ABC):
     once without one: a backend can then tell from a scenario what comes to its nodes."""
     rounds_voids: ClassVar[bool] = False
     """Whether GPSR brings what it sends to places: round voids, on ways of many hops."""
+    promises: ClassVar[Promises] = Promises()
+    """What `check` judges the protocol by."""
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
         self.host = host

@@ -58,6 +58,7 @@ from nodeapp.pubsub.messages import (
     encode_advertisement,
     encode_subscription,
 )
+from nodeapp.pubsub.promises import Promises
 from nodeapp.pubsub.refreshing import refresh_forever
 from nodeapp.pubsub.rendezvous_cell import (
     MAX_REPLICAS,
@@ -126,6 +127,9 @@ class GeoRendezvous(Service):
     needs_position = True
     needs_topic = True
     has_rendezvous_cells = True
+    # Section 2.1: nodes of adjacent cells are neighbours, whose side is range / (2 sqrt 2).  A walk
+    # along a perimeter that changes under it begins again, up to 512 hops, on each of 8 ways.
+    promises = Promises(reach=1 / (2 * math.sqrt(2)), frames=5_000)
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
         super().__init__(host, environment, parameters)

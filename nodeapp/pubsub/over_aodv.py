@@ -21,6 +21,7 @@ from nodeapp.parameters import Param
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.broker import Broker
 from nodeapp.pubsub.decision_point import DecisionPoint, Routing
+from nodeapp.pubsub.promises import Promises
 from nodeapp.pubsub.rendezvous import Rendezvous
 from nodeapp.pubsub.topic_hash import NodeHash
 from nodeapp.routing.aodv import Aodv, AodvParameters
@@ -41,6 +42,8 @@ class NodeBasedParameters(AodvParameters):
 
 class _NodeBased(DecisionPoint):
     """Sends to the node that a topic hashes to, or to who stands in for it."""
+
+    promises = Promises(outlives=False)  # without `takeover`, nobody takes the place of that node
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
         self._lost_until: dict[int, float] = {}

@@ -48,6 +48,7 @@ from nodeapp.pubsub.interests import (
     encode_interests,
 )
 from nodeapp.pubsub.messages import Stamps
+from nodeapp.pubsub.promises import Promises
 from nodeapp.pubsub.refreshing import refresh_forever
 from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.routing.neighbours import Neighbours
@@ -85,6 +86,9 @@ class SemiProbabilistic(Service):
 
     Parameters = SemiProbabilisticParameters
     needs_position = True  # of the beacons: from out of range they do not count
+    # Where the view of subscriptions ends, links are selected "at random" (abstract): a subscriber
+    # farther away than the horizon may hear of nothing.
+    promises = Promises(served=False, delivered=False)
 
     def __init__(
         self, host: Host, environment: Environment, parameters: SemiProbabilisticParameters

@@ -18,6 +18,7 @@ from nodeapp.pubsub.mesh.client import MeshClient
 from nodeapp.pubsub.mesh.parameters import MeshParameters, ProbingParameters
 from nodeapp.pubsub.mesh.strategies import Batching, Prediction, Probing
 from nodeapp.pubsub.patterns import LOCAL, TableFullError, encode_pattern
+from nodeapp.pubsub.promises import Promises
 
 MAX_SUBSCRIPTIONS: Final = 1000
 """Bytes of all subscriptions of a client: with the rest of a report they fit one frame."""
@@ -33,6 +34,9 @@ class MeshService(Service):
     needs_position = True
     needs_brokers = True
     needs_routes = True
+    # In the paper nobody fails.  Brokers look for a client that is gone until its lease is over, an
+    # hour; a client whose broker has started again, and forgotten it, reports when it next moves.
+    promises = Promises(outlives=False, brokers_fail=False)
     strategy: ClassVar[MakeStrategy]
 
     def __init__(self, host: Host, environment: Environment, parameters: MeshParameters) -> None:
@@ -122,6 +126,8 @@ class PeriodicProbing(MeshService):
     """Clients fetch their events."""
 
     Parameters = ProbingParameters
+    # The same, and an event waits for the next probe, 10 s at most.
+    promises = Promises(arrival=15.0, outlives=False, brokers_fail=False)
     strategy: ClassVar[MakeStrategy] = Probing
 
 

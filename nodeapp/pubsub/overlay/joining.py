@@ -89,6 +89,8 @@ class Joining:
             self._waiting = self._host.call_later(self._parameters.query_timeout, self._go_on)
         elif around.known:
             self._go_on()
+        elif self._bootstraps:  # all that it knew have left
+            self.begin()
 
     # Asking.
 

@@ -31,6 +31,7 @@ from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules
 from nodeapp.pubsub.overlay.parameters import BELIEVED, HeartbeatParameters
 from nodeapp.pubsub.overlay.space import SpaceError
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
+from nodeapp.pubsub.promises import Promises
 from nodeapp.wire import Frame, Kind, WireError
 
 REBUILD: Final = 0.2
@@ -46,6 +47,8 @@ class Mirinae(OverlayService):
     """One peer of the hypercube."""
 
     Parameters = HeartbeatParameters
+    # A peer that was down while others came, and then heard of one, asks for nobody when it comes.
+    promises = Promises(served=False, delivered=False)
 
     def __init__(
         self, host: Host, environment: Environment, parameters: HeartbeatParameters
@@ -130,6 +133,9 @@ class Mirinae(OverlayService):
         kind, body = Kind.ANNOUNCE, self._codec.announcement(me)
         if ask:
             kind, body = Kind.JOIN_QUERY, self._codec.query(me.peer.identifier, (), me)
+        self._send_all(kind, body)
+
+    def _send_all(self, kind: Kind, body: bytes) -> None:
         for node in range(1, self.environment.nodes + 1):
             if node != self.host.node_id:
                 self.send(kind, node, body)
@@ -162,8 +168,7 @@ class Mirinae(OverlayService):
         if self._me is None:
             return
         (body,) = self._codec.leave(self._me.joined)
-        for node in sorted(self._others):
-            self.send(Kind.LEAVE, node, body)
+        self._send_all(Kind.LEAVE, body)  # who is no peer now has heard of this one as well
         self._me, self._is_in, self._has_left = None, False, True
         # Events come until others have new links.
         self._lingers = self.host.call_later(LINGER, self._left)

@@ -176,7 +176,9 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
         "plotGraph(max_z=30)",
     ]
     for options in ({"link": Station}, {"wmediumd_mode": WirelessLink}, {"link": "fast"}):
-        with pytest.raises(ScriptError, match=r"Mininet_wifi\(.*choose from (wmediumd|interference)"):
+        with pytest.raises(
+            ScriptError, match=r"Mininet_wifi\(.*choose from (wmediumd|interference)"
+        ):
             make(**options)
     for call, wrong in (
         (net.socketServer, {"prt": 1}),

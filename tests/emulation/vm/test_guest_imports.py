@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HOST_ONLY = ("pandas", "pyarrow", "pyspark", "py4j", "matplotlib", "scipy", "jinja2")
+HOST_ONLY = ("pandas", "pyarrow", "pyspark", "py4j", "matplotlib", "scipy", "jinja2", "hypothesis")
 
 PROGRAM = """
 import sys

@@ -1,0 +1,1 @@
+"""Searches for the smallest scenario that breaks a protocol (docs/check.md)."""

@@ -1,0 +1,385 @@
+"""Strategies of hypothesis that draw scenarios for a protocol.
+
+Theory of operation.  All is drawn so that less is simpler: nodes are a list, each placed beside an
+earlier one, so that every placement is connected and an omitted node leaves one; operations and
+faults are lists that name nodes by numbers which stand for somebody however many there are (`_at`).
+Then hypothesis's own shrinker finds few nodes near the origin, few operations and no faults.
+
+A scenario has two parts.  At first clients subscribe, unsubscribe and publish, nodes move, and
+faults come and go.  Then all is still for as long as the protocol says that it needs
+(`nodeapp.pubsub.promises`), and publishers publish `LAST` events each.  The radio loses nothing
+within its range (a unit disk without collisions), so that what is lost the protocol has lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from hypothesis import strategies as st
+
+from emulation.check.design import MOST, Design
+from emulation.check.observed import SETTLED
+from emulation.mobility.routes import Leg, legs
+from emulation.mobility.trajectory import Position2D, Waypoint
+from emulation.radio.spec import RadioSpec, UnitDisk
+from emulation.radio.wire import WireSpec
+from emulation.scenario.access_point import AccessPointSpec
+from emulation.scenario.connectivity import connected
+from emulation.scenario.faults import Fault
+from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
+from emulation.workloads.base import Operation
+
+TOPOLOGY: Final = "check"
+RANGE: Final = 100.0
+"""Metres of the radios."""
+STEP: Final = 10.0
+"""Metres between places of nodes."""
+ALONG, ACROSS = 7, 6
+"""Steps in x and y from a node to the next one at most: the radio reaches farther."""
+BACK: Final = 3
+"""Nodes that another one may be beside: one of the last so many, so that chains are long."""
+ASIDE: Final = 0.4
+"""Metres to the next place if one is taken: no two nodes stand at one position."""
+ORIGINS: Final = tuple(
+    (300.0 * dx * distance, 300.0 * dy * distance)
+    for distance in (0.2, 1.0)
+    for dx, dy in ((1, 0), (0, 1), (-1, 0), (0, -1))
+)
+"""Whence nodes come that move, metres from their places: within the radio's range, and beyond."""
+SPACING: Final = 100.0
+"""Metres between access points."""
+POINTS: Final = 4
+"""Access points at most."""
+HALF: Final = 0.5
+"""Seconds: times are multiples of it."""
+LATEST: Final = 40
+"""Halves of a second in which all begins that is not still."""
+LAST: Final = 3
+"""Events of each publisher in the end, and ..."""
+EVERY: Final = 2.0
+"""... seconds between them."""
+BETWEEN: Final = 0.02
+"""Seconds between the events of two publishers then: while one is on its way, the next is too."""
+
+T = TypeVar("T")
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+class _Place(NamedTuple):
+    """A node: how many nodes before the last one is the one that it is beside, and steps there."""
+
+    back: int
+    along: int
+    across: int
+
+    def beside(self, other: Position2D, step: float) -> Position2D:
+        """Return the place beside that of another node."""
+        return other[0] + step * self.along, other[1] + step * self.across
+
+
+class _Motion(NamedTuple):
+    """Who moves, whence, when it sets out and how long it takes, halves of a second."""
+
+    who: int
+    origin: Position2D
+    begin: int
+    length: int
+
+
+class _Network(NamedTuple):
+    nodes: tuple[NodeSpec, ...]
+    clients: tuple[NodeSpec, ...]
+    points: tuple[AccessPointSpec, ...]
+    wire: WireSpec | None
+
+
+# Two rules of hypothesis.  Its shrinker omits an element of a list well if that has four choices at
+# most.  And no range has numbers of 100 and more: among those it prefers the ones that it reads off
+# the sources of all modules that are loaded, and what is drawn would depend on these.
+_seed = st.integers(0, 99)
+_number = st.integers(0, MOST - 1)
+_begin = st.integers(2, LATEST)
+_length = st.integers(1, LATEST // 2)
+_length_or_none = st.sampled_from((None, 1, None, 4, None, 20))
+_place = st.builds(
+    _Place,
+    st.integers(0, BACK - 1),
+    st.integers(-ALONG, ALONG),
+    st.integers(-ACROSS, ACROSS),
+)
+_motions = st.lists(
+    st.builds(_Motion, _number, st.sampled_from(ORIGINS), _begin, _length), max_size=3
+)
+_EVENTS: Final = tuple(
+    {"topic": topic, "stock": stock, "price": price}
+    for price in (0, 250, 500, 750)
+    for stock in "AB"
+    for topic in "ab"
+)
+_event = st.sampled_from(_EVENTS)
+_TOPICS: Final = ((("topic", "=", "a"),), (("topic", "=", "b"),))
+_CONDITIONS: Final = (
+    (),
+    (("price", "<", 500),),
+    (("price", ">=", 500),),
+    (("stock", "=", "A"),),
+    (("price", "exists", None),),
+    (("stock", "=", "B"), ("price", "<", 750)),
+    (("price", ">=", 250), ("price", "<", 750)),
+)
+
+
+def _at(several: Sequence[T], number: int) -> T:
+    """Return the one that a number stands for; if one is omitted, most numbers stand for the same.
+
+    That is what shrinking needs.
+    """
+    return several[number * len(several) // MOST]
+
+
+def _filters(needs_topic: bool) -> st.SearchStrategy[tuple[Any, ...]]:
+    topics = _TOPICS if needs_topic else ((), *_TOPICS)
+    return st.sampled_from([topic + conditions for conditions in _CONDITIONS for topic in topics])
+
+
+@st.composite
+def scenarios(draw: Draw, design: Design) -> Scenario:
+    """Draw a scenario."""
+    service, promises = design.service, design.service.promises
+    network = _mesh(draw, design) if service.needs_brokers else _field(draw, design)
+    subscriptions = _subscriptions(draw, design, network.clients)
+    publications = _publications(draw, network.clients)
+    faults = _faults(draw, design, network)
+    busy = max(
+        *(operation.time for operation in (*subscriptions, *publications)),
+        *(fault.end or fault.start for fault in faults),
+        *(node.waypoints[-1].time for node in network.nodes),
+        0.0,
+    )
+    settled = busy + promises.settle
+    last = _last(draw, network.clients, settled)
+    duration = max(operation.time for operation in last) + promises.arrival
+    workload = sorted(
+        (*subscriptions, *_numbered((*publications, *last))), key=lambda operation: operation.time
+    )
+    radio = RadioSpec(range=RANGE, propagation=UnitDisk(collisions=False))
+    mesh_radio = radio.model_copy(update={"range": 1.5 * SPACING}) if network.points else None
+    return Scenario(
+        topology=TOPOLOGY,
+        topology_parameters={SETTLED: settled},
+        protocol=ProtocolSpec(name=design.protocol),
+        seed=draw(_seed),
+        duration=duration,
+        area=_area(network),
+        radio=radio if network.wire is None else radio.model_copy(update={"range": None}),
+        nodes=network.nodes,
+        workload=tuple(workload),
+        navigation=_navigation(network.clients) if service.needs_routes else (),
+        road_map=tuple(node.waypoints[-1][1:] for node in network.nodes)
+        if service.needs_map
+        else (),
+        access_points=network.points,
+        mesh_radio=mesh_radio,
+        wire=network.wire,
+        faults=faults,
+    )
+
+
+def _field(draw: Draw, design: Design) -> _Network:
+    """Draw stations on a field, or hosts on a switch if the protocol is an overlay."""
+    low, high = design.nodes
+    wired = design.service.is_overlay
+    places = draw(st.lists(_place, min_size=low, max_size=high))
+    homes = _homes(draw(_spread(places)), design.service.promises.reach)
+    ways = _ways(homes, () if wired else draw(_motions))
+    nodes = tuple(
+        NodeSpec(id=id_, name=f"n{id_}", waypoints=way, device="eth0" if wired else "wlan0")
+        for id_, way in enumerate(ways, start=1)
+    )
+    delays = tuple((1 + ALONG + place.along) / 1000 for place in places)
+    return _Network(nodes, nodes, (), WireSpec(delays=delays) if wired else None)
+
+
+def _mesh(draw: Draw, design: Design) -> _Network:
+    """Draw access points in a square, each with its broker, and stations beside them."""
+    low, high = design.nodes
+    count = draw(st.integers(1, min(POINTS, high - 1)))
+    positions = [(SPACING * (index % 2), SPACING * (index // 2)) for index in range(count)]
+    places = draw(st.lists(_place, min_size=max(low - count, 1), max_size=high - count))
+    homes = [place.beside(positions[place.back % count], STEP) for place in places]
+    ways = _ways(homes, draw(_motions))
+    brokers = [
+        NodeSpec(id=id_, name=f"b{id_}", waypoints=(Waypoint(0.0, *position),), device="eth0")
+        for id_, position in enumerate(positions, start=1)
+    ]
+    points = tuple(
+        AccessPointSpec(id=broker.id, name=f"ap{broker.id}", position=position, broker=broker.id)
+        for broker, position in zip(brokers, positions, strict=True)
+    )
+    clients = tuple(
+        NodeSpec(id=count + number, name=f"n{number}", waypoints=way)
+        for number, way in enumerate(ways, start=1)
+    )
+    return _Network((*brokers, *clients), clients, points, None)
+
+
+def _spread(places: list[_Place]) -> st.SearchStrategy[list[_Place]]:
+    """Return the places, or with the same chance those of a long chain in the direction of x."""
+    chain = [place._replace(back=0, along=abs(place.along)) for place in places]
+    return st.sampled_from((places, chain))
+
+
+def _homes(places: Sequence[_Place], reach: float) -> list[Position2D]:
+    """Return where nodes stand in the end: each but the first beside an earlier one.
+
+    `reach` is the share of the radio range that the next one is within.
+    """
+    homes: list[Position2D] = []
+    for place in places:
+        other = homes[max(0, len(homes) - 1 - place.back)] if homes else None
+        home = place.beside(other, STEP * reach) if other else (0.0, 0.0)
+        while home in homes:
+            home = (round(home[0] + ASIDE * reach, 3), home[1])
+        homes.append(home)
+    return homes
+
+
+def _ways(
+    homes: Sequence[Position2D], motions: Sequence[_Motion]
+) -> Iterator[tuple[Waypoint, ...]]:
+    """Yield the trajectory of each node, which ends at its place."""
+    moving = {_at(range(len(homes)), motion.who): motion for motion in motions}
+    for index, (x, y) in enumerate(homes):
+        motion = moving.get(index)
+        if motion is None:
+            yield (Waypoint(0.0, x, y),)
+            continue
+        start = (x + motion.origin[0], y + motion.origin[1])
+        leaves = HALF * motion.begin
+        arrives = leaves + HALF * motion.length
+        yield (Waypoint(0.0, *start), Waypoint(leaves, *start), Waypoint(arrives, x, y))
+
+
+def _subscriptions(draw: Draw, design: Design, clients: Sequence[NodeSpec]) -> list[Operation]:
+    """Draw who subscribes to what, and unsubscribes."""
+    filters = _filters(design.service.needs_topic)
+    drawn = draw(
+        st.lists(st.tuples(_number, filters, _begin, _length_or_none), min_size=1, max_size=6)
+    )
+    operations = []
+    for number, (who, wanted, begin, length) in enumerate(drawn, start=1):
+        common = {"node": _at(clients, who).id, "subscription": number}
+        operations.append(Operation(time=HALF * begin, action="subscribe", filter=wanted, **common))
+        if length is not None:
+            end = HALF * (begin + length)
+            operations.append(Operation(time=end, action="unsubscribe", **common))
+    return operations
+
+
+def _publications(draw: Draw, clients: Sequence[NodeSpec]) -> list[Operation]:
+    """Draw who publishes what while things change; `_numbered` gives sequence numbers."""
+    drawn = draw(st.lists(st.tuples(_number, _begin, _event), max_size=4))
+    return [_publish(HALF * begin, clients, who, event) for who, begin, event in drawn]
+
+
+def _last(draw: Draw, clients: Sequence[NodeSpec], settled: float) -> list[Operation]:
+    """Draw who publishes what when all is still."""
+    drawn = draw(st.lists(st.tuples(_number, _event), min_size=1, max_size=3))
+    return [
+        _publish(settled + HALF + EVERY * turn + BETWEEN * index, clients, who, event)
+        for index, (who, event) in enumerate(drawn)
+        for turn in range(LAST)
+    ]
+
+
+def _publish(time: float, clients: Sequence[NodeSpec], who: int, event: Any) -> Operation:
+    node = _at(clients, who).id
+    return Operation(time=round(time, 3), node=node, action="publish", event=event)
+
+
+def _numbered(publications: Iterable[Operation]) -> Iterator[Operation]:
+    """Number each node's publications from 1 on, in order of time."""
+    numbers: Counter[int] = Counter()
+    for operation in sorted(publications, key=lambda operation: operation.time):
+        numbers[operation.node] += 1
+        yield operation.model_copy(update={"sequence": numbers[operation.node]})
+
+
+def _faults(draw: Draw, design: Design, network: _Network) -> tuple[Fault, ...]:
+    """Draw what fails, and ends; a node may be gone for good if the others stay connected."""
+    kinds = ("crash",) if network.wire else ("crash", "radio", "crash", "link", "partition")
+    lengths = (4, None, 1, 2, 10, 20)
+    how = st.sampled_from([(kind, length) for length in lengths for kind in kinds])
+    faults, gone = [], set[str]()
+    drawn = draw(st.lists(st.tuples(how, _number, _number, _begin), max_size=3))
+    for (kind, length), who, other, begin in drawn:
+        start = HALF * begin
+        end = start + HALF * (length or lengths[0])
+        brokers = kind == "crash" and design.service.promises.brokers_fail
+        nodes = network.nodes if brokers else network.clients
+        name = _at(nodes, who).name
+        if kind == "crash":
+            lasts = length is None and _can_go(design, network, gone | {name})
+            gone |= {name} if lasts else set()
+            faults.append(_fault("crash", (name,), start, None if lasts else end))
+        elif kind == "radio":
+            faults.append(_fault("radio", (name,), start, end))
+        elif kind == "link" and len(nodes) > 1:
+            peers = [node.name for node in nodes if node.name != name]
+            pair = (name, _at(peers, other))
+            faults.append(_fault("link", pair, start, end))
+        else:
+            x = STEP * (who - 3) + STEP / 2
+            line = (x, 0.0, x, STEP)
+            text = f"partition x={x:g} at {start:g} for {end - start:g}"
+            faults.append(Fault(kind="partition", line=line, start=start, end=end, text=text))
+    return tuple(sorted(faults, key=lambda fault: fault.start))
+
+
+def _fault(kind: Any, names: tuple[str, ...], start: float, end: float | None) -> Fault:
+    until = "" if end is None else f" for {end - start:g}"
+    who = " ".join(names)
+    text = f"{kind} {who} at {start:g}{until}"
+    return Fault(kind=kind, nodes=names, start=start, end=end, text=text)
+
+
+def _can_go(design: Design, network: _Network, gone: set[str]) -> bool:
+    """Return whether a node may be gone for good: two or more stay, and are connected."""
+    if not design.service.promises.outlives:
+        return False
+    stay = [node for node in network.nodes if node.name not in gone]
+    if sum(node in network.clients for node in stay) < 2:
+        return False
+    if network.points:
+        return all(node in network.clients for node in network.nodes if node.name in gone)
+    if network.wire is not None:
+        return True
+    positions = [node.waypoints[-1][1:] for node in stay]
+    return connected(RadioSpec(range=RANGE * design.service.promises.reach), positions)
+
+
+def _area(network: _Network) -> tuple[float, float, float, float]:
+    """Return the box around where nodes are in the end, a radio range wide and high at least."""
+    xs = [node.waypoints[-1].x for node in network.nodes]
+    ys = [node.waypoints[-1].y for node in network.nodes]
+    x0, y0 = min(xs), min(ys)
+    return x0, y0, max(*xs, x0 + RANGE), max(*ys, y0 + RANGE)
+
+
+def _navigation(clients: Sequence[NodeSpec]) -> tuple[Operation, ...]:
+    """Return what navigators tell the clients that move."""
+    operations = [
+        Operation(
+            time=max(leg.time, 0.0),
+            node=node.id,
+            action="navigate",
+            event=dict(zip(Leg._fields[1:], leg[1:], strict=True)),
+        )
+        for node in clients
+        for leg in legs(node.waypoints)
+        if math.isfinite(leg.speed)
+    ]
+    return tuple(sorted(operations, key=lambda operation: operation.time))

@@ -1,0 +1,273 @@
+"""What passed on the loopbacks and the radios of one run under the virtual clock.
+
+Theory of operation.  Clients speak to their node in datagrams, and nodes to each other, so a
+recorder sees all that a property may ask for: who was subscribed to what from when to when, what
+was published, who was notified, and when the last frame of an event was sent.  Nothing is asked of
+a protocol itself.
+
+A run that would never end does: a node that asks for call after call without letting time pass
+(`STANDSTILL`), or nodes that send ever more (`MOST_FRAMES`, or of one event what the protocol
+promises), end it where it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from emulation.scenario.faults import down
+from emulation.scenario.scenario import NodeSpec, Scenario
+from emulation.virtual.host import VirtualHost
+from emulation.virtual.recording import NullRecorder, Packet
+from emulation.virtual.simulation import Simulation
+from nodeapp.events import Event, Subscription
+from nodeapp.host import Host, Timer
+from nodeapp.pubsub.base import Service
+from nodeapp.pubsub.registry import service_of, typed
+from nodeapp.wire import EVENT_KINDS, HEADER, Frame, Kind, WireError, decode, decode_body
+
+STANDSTILL: Final = 10_000
+"""Calls that a node may ask for at one instant."""
+MOST_FRAMES: Final = 50_000
+"""Datagrams between nodes in one run; a dozen nodes send some 10,000 in two minutes."""
+SETTLED: Final = "settled"
+"""The topology parameter of a drawn scenario that has the second from which it is quiet."""
+
+EventId = tuple[int, int]
+"""Publisher and sequence number."""
+
+
+class SubscriptionSpan(NamedTuple):
+    """A client's subscription at a node, from when to when; None: to the end of the run."""
+
+    node: int
+    subscription: Subscription
+    start: float
+    end: float | None
+
+
+class Publishing(NamedTuple):
+    """A client has published an event; `accepted` by its node app."""
+
+    time: float
+    event: Event
+    accepted: bool
+
+
+class Notice(NamedTuple):
+    """A client at a node was notified of an event."""
+
+    time: float
+    node: int
+    event: EventId
+    body: bytes
+
+
+class Crash(NamedTuple):
+    """A node's app has raised an exception."""
+
+    time: float
+    node: str
+    error: Exception
+
+
+class EndlessError(BaseException):
+    """A run that would never end; no Exception, which a node app survives."""
+
+
+class _WatchedHost:
+    """A host that counts the calls a service asks for at one instant; else the host itself."""
+
+    def __init__(self, host: VirtualHost) -> None:
+        self._host = host
+        self._instant = -1.0
+        self._calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._host, name)
+        setattr(self, name, value)  # a host's methods stay what they are
+        return value
+
+    def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:
+        """Call back when the clock says so, unless time stands still."""
+        now = self._host.now()
+        if now != self._instant:
+            self._instant, self._calls = now, 0
+        self._calls += 1
+        if self._calls > STANDSTILL:
+            raise EndlessError(
+                f"{self._host.spec.name} asks for call after call at {now:.3f} s: "
+                "virtual time stands still"
+            )
+        return self._host.call_later(delay, callback, *args)
+
+
+class Observed(NullRecorder):
+    """The record of one run; complete when `observe` returns it."""
+
+    def __init__(self, scenario: Scenario, most: int) -> None:
+        """`most` frames of one event are taken to come to an end."""
+        self.scenario = scenario
+        self._most = most
+        self.interests: list[SubscriptionSpan] = []
+        self.published: dict[EventId, Publishing] = {}
+        self.notices: list[Notice] = []
+        self.crashes: list[Crash] = []
+        self.last_frames: dict[EventId, tuple[float, int]] = {}
+        """By event: when its last frame between nodes was sent, and by whom."""
+        self.kinds: Counter[int] = Counter()
+        """Datagrams between nodes, by kind."""
+        self.endless = ""
+        """Why the run was ended before its time, if it was."""
+        self.latest = 0.0
+        """When a node or a client last sent anything."""
+        self._frames = 0
+        self._of_event: Counter[EventId] = Counter()
+        self._ids = [node.id for node in scenario.nodes]
+        self._requests: dict[int, tuple[float, Frame]] = {}
+        self._open: dict[tuple[int, int], tuple[float, Subscription]] = {}
+
+    # What a recorder is told.
+
+    def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
+        """Take note of a datagram between nodes."""
+        self.latest = time
+        self._frames += 1
+        if self._frames > MOST_FRAMES:
+            raise EndlessError(f"nodes send ever more: {MOST_FRAMES:,} frames by {time:.1f} s")
+        if len(datagram) >= HEADER.size:
+            header = HEADER.unpack_from(datagram)
+            kind, event = header[1], (header[9], header[10])
+            self.kinds[kind] += 1
+            if kind in EVENT_KINDS:
+                self.last_frames[event] = (time, self._ids[station])
+                self._of_event[event] += 1
+                if self._of_event[event] > self._most:
+                    raise EndlessError(
+                        f"nodes send ever more: {self._most:,} frames of one event by {time:.1f} s"
+                    )
+        return super().sent(time, station, to, datagram)
+
+    def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
+        """Take note of a datagram between a node and its client."""
+        self.latest = time
+        try:
+            frame = decode(datagram)
+        except WireError:
+            return
+        node = self._ids[station]
+        if not to_client:
+            self._requested(time, node, frame)
+        elif frame.kind == Kind.NOTIFY:
+            event = (frame.publisher, frame.sequence)
+            self.notices.append(Notice(time, node, event, frame.body))
+        elif frame.kind == Kind.ACK and decode_body(frame.body) is None:
+            self._accepted(node, frame.originator)
+
+    def _requested(self, time: float, node: int, frame: Frame) -> None:
+        self._requests[frame.originator] = (time, frame)
+        if frame.kind == Kind.UNSUBSCRIBE:
+            self._end(node, frame.sequence, time)
+        elif frame.kind == Kind.PUBLISH:
+            event = Event.decode(frame.publisher, frame.sequence, frame.body)
+            self.published.setdefault(event.id, Publishing(time, event, False))
+
+    def _accepted(self, node: int, token: int) -> None:
+        time, frame = self._requests.pop(token, (0.0, None))
+        if frame is None:
+            return
+        if frame.kind == Kind.SUBSCRIBE:
+            subscription = Subscription.decode(frame.body)
+            self._open.setdefault((node, frame.sequence), (time, subscription))
+        elif frame.kind == Kind.PUBLISH:
+            event = self.published[frame.publisher, frame.sequence].event
+            self.published[event.id] = Publishing(time, event, True)
+
+    def _end(self, node: int, number: int, time: float | None) -> None:
+        held = self._open.pop((node, number), None)
+        if held is not None:
+            self.interests.append(SubscriptionSpan(node, held[1], held[0], time))
+
+    def finish(self) -> None:
+        """End what is open."""
+        for node, number in list(self._open):
+            self._end(node, number, None)
+
+    # What properties ask.
+
+    @property
+    def settled(self) -> float:
+        """From when on all is quiet, seconds; the end of the run if it is not one of `check`."""
+        value = self.scenario.topology_parameters.get(SETTLED, self.scenario.duration)
+        return float(value)
+
+    def name(self, node: int) -> str:
+        """Return a node's name."""
+        return self.scenario.nodes[self._ids.index(node)].name
+
+    def lives(self, node: int, time: float) -> int:
+        """Return how often a node's app has been killed by a time."""
+        crashes = down(self.scenario.faults, self.name(node), "crash")
+        return sum(start <= time for start, _ in crashes)
+
+    def is_up(self, node: int) -> bool:
+        """Return whether a node's app runs at the end."""
+        ends = (end for _, end in down(self.scenario.faults, self.name(node), "crash"))
+        return all(end is not None and end <= self.scenario.duration for end in ends)
+
+    def expected(self) -> Iterator[tuple[SubscriptionSpan, list[Publishing]]]:
+        """Yield each interest of the quiet end with the last events of each publisher it matches.
+
+        Only interests, subscribers and publishers count that are there all the time since.
+        """
+        last: dict[int, list[Publishing]] = {}
+        for publishing in self.published.values():
+            if (
+                publishing.accepted
+                and publishing.time >= self.settled
+                and self.is_up(publishing.event.publisher)
+            ):
+                last.setdefault(publishing.event.publisher, []).append(publishing)
+        for interest in self.interests:
+            stays = interest.end is None and interest.start <= self.settled
+            if not stays or not self.is_up(interest.node):
+                continue
+            for publications in last.values():
+                accepts = interest.subscription.accepts
+                matching = [publishing for publishing in publications if accepts(publishing.event)]
+                if matching:
+                    yield interest, matching
+
+    def notified(self, node: int, event: EventId) -> bool:
+        """Return whether a node's client has heard of an event."""
+        return any(notice.node == node and notice.event == event for notice in self.notices)
+
+
+def observe(scenario: Scenario, service: type[Service] | None = None) -> Observed:
+    """Run a scenario and return what passed; `service` stands in for the protocol's own class."""
+    service_class = service or service_of(scenario.protocol.name)
+    parameters = typed(scenario.protocol.name, scenario.protocol.parameters)
+    environment = scenario.environment()
+
+    def make(host: Host, spec: NodeSpec) -> Service:
+        watched = _WatchedHost(cast(VirtualHost, host))
+        try:
+            return service_class(cast(Host, watched), environment, parameters)
+        except Exception as error:
+            observed.crashes.append(Crash(host.now(), spec.name, error))
+            raise EndlessError(f"{spec.name} cannot start at {host.now():g} s") from error
+
+    observed = Observed(scenario, service_class.promises.frames)
+    try:
+        simulation = Simulation(
+            scenario,
+            observed,
+            make,
+            lambda node, error: observed.crashes.append(Crash(simulation.now, node, error)),
+        )
+        simulation.run()
+    except EndlessError as error:
+        observed.endless = str(error)
+    observed.finish()
+    return observed

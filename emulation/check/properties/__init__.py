@@ -1,0 +1,1 @@
+"""What must hold of every run of `check`: one file a property."""

@@ -1,0 +1,44 @@
+"""What a property is: an object that finds in the record of a run what must not be there.
+
+A property is a class that derives from `Property`, in a file of its own in this folder;
+`emulation.check.properties.registry` finds it there by the name of the file.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from emulation.check.observed import EventId, Observed
+from nodeapp.pubsub.promises import Promises
+
+
+class Violation(NamedTuple):
+    """What was wrong, in a sentence that ends a story, at what time, and with which event.
+
+    While hypothesis shrinks, a smaller scenario counts if its first violation has the same `kind`.
+    """
+
+    sentence: str
+    time: float = math.inf
+    event: EventId | None = None
+    kind: str = ""
+
+
+class Property(ABC):
+    """Base of every property.  The first line of a subclass's docstring says what must hold."""
+
+    @property
+    def name(self) -> str:
+        """The name that `--property` takes: that of the file."""
+        return type(self).__module__.rpartition(".")[2]
+
+    def applies(self, promises: Promises) -> bool:
+        """Return whether a protocol that promises this can be judged by it."""
+        return True
+
+    @abstractmethod
+    def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
+        """Yield what was wrong in a run."""

@@ -1,0 +1,32 @@
+"""An event arrives as it was published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from emulation.check.observed import Observed
+from emulation.check.properties.base import Property, Violation
+from nodeapp.pubsub.promises import Promises
+
+
+class Contents(Property):
+    """An event arrives byte for byte as it was published, and none arrives that was not."""
+
+    def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
+        """Yield notifications with other contents, or of events that nobody has published."""
+        for notice in observed.notices:
+            who = observed.name(notice.node)
+            publishing = observed.published.get(notice.event)
+            if publishing is None:
+                yield Violation(
+                    f"{who} is notified at {notice.time:g} s of an event that nobody published",
+                    notice.time,
+                    kind="unknown",
+                )
+            elif publishing.event.encode() != notice.body:
+                yield Violation(
+                    f"{who} is notified of it at {notice.time:g} s with other contents",
+                    notice.time,
+                    notice.event,
+                    "changed",
+                )

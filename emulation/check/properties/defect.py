@@ -1,0 +1,27 @@
+"""No node app raises an exception."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from emulation.check.observed import Observed
+from emulation.check.properties.base import Property, Violation
+from nodeapp.pubsub.promises import Promises
+
+
+class Defect(Property):
+    """No node app raises an exception, and none after it was stopped."""
+
+    def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
+        """Yield exceptions, each with the line that raised it."""
+        for crash in observed.crashes:
+            where = traceback.extract_tb(crash.error.__traceback__)[-1]
+            what = type(crash.error).__name__
+            yield Violation(
+                f"{crash.node} raises {what} at {crash.time:g} s: {crash.error} "
+                f"({PurePath(where.filename).name}, line {where.lineno})",
+                crash.time,
+                kind=f"{what} {where.name}",
+            )

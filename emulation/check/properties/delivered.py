@@ -1,0 +1,29 @@
+"""Once all is quiet, every matching event is delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from emulation.check.observed import Observed
+from emulation.check.properties.base import Property, Violation
+from nodeapp.pubsub.promises import Promises
+
+
+class Delivered(Property):
+    """In the quiet end, a subscriber hears of every event that it matches."""
+
+    def applies(self, promises: Promises) -> bool:
+        """Return whether the protocol promises it."""
+        return promises.delivered
+
+    def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
+        """Yield events that a subscriber does not hear of."""
+        if observed.endless:
+            return
+        for interest, publishings in observed.expected():
+            for publishing in publishings:
+                if not observed.notified(interest.node, publishing.event.id):
+                    yield Violation(
+                        f"{observed.name(interest.node)} never hears of it",
+                        event=publishing.event.id,
+                    )

@@ -1,0 +1,18 @@
+"""A run comes to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from emulation.check.observed import Observed
+from emulation.check.properties.base import Property, Violation
+from nodeapp.pubsub.promises import Promises
+
+
+class Endless(Property):
+    """Virtual time does not stand still, and nodes do not send ever more."""
+
+    def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
+        """Yield why a run was ended before its time."""
+        if observed.endless:
+            yield Violation(observed.endless, observed.latest, kind=observed.endless[-5:])

@@ -1,0 +1,29 @@
+"""Once all is quiet, every subscriber is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from emulation.check.observed import Observed
+from emulation.check.properties.base import Property, Violation
+from nodeapp.pubsub.promises import Promises
+
+
+class SubscribersServed(Property):
+    """In the quiet end, a subscriber hears of one of a publisher's matching events at least."""
+
+    def applies(self, promises: Promises) -> bool:
+        """Return whether the protocol promises it."""
+        return promises.served
+
+    def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
+        """Yield subscribers that hear of none."""
+        if observed.endless:
+            return
+        for interest, publishings in observed.expected():
+            ids = [publishing.event.id for publishing in publishings]
+            if not any(observed.notified(interest.node, event) for event in ids):
+                yield Violation(
+                    f"{observed.name(interest.node)} hears of none of the {len(ids)} events",
+                    event=ids[0],
+                )

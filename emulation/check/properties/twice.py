@@ -1,0 +1,28 @@
+"""No client is notified twice of one event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from emulation.check.observed import Observed
+from emulation.check.properties.base import Property, Violation
+from nodeapp.pubsub.promises import Promises
+
+
+class Twice(Property):
+    """No client is notified twice of one event by a node app that has run all the time between."""
+
+    def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
+        """Yield second notifications."""
+        first: dict[tuple[int, int, tuple[int, int]], float] = {}
+        for notice in observed.notices:
+            key = (notice.node, observed.lives(notice.node, notice.time), notice.event)
+            if key not in first:
+                first[key] = notice.time
+                continue
+            yield Violation(
+                f"{observed.name(notice.node)} is notified of it at {first[key]:g} s "
+                f"and again at {notice.time:g} s",
+                notice.time,
+                notice.event,
+            )

@@ -1,0 +1,43 @@
+"""Nobody is notified of what no subscription of theirs matched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from emulation.check.observed import Notice, Observed
+from emulation.check.properties.base import Property, Violation
+from nodeapp.pubsub.promises import Promises
+
+GRACE: Final = 1.0
+"""Seconds after a client has unsubscribed in which a notification may still be under way to it."""
+
+
+class Unmatched(Property):
+    """Nobody is notified of an event that no subscription of theirs matches at that time."""
+
+    def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
+        """Yield notifications that no subscription asked for."""
+        for notice in observed.notices:
+            publishing = observed.published.get(notice.event)
+            if publishing is None:
+                continue  # that is another property's
+            over = False
+            for interest in observed.interests:
+                if interest.node == notice.node and interest.subscription.accepts(publishing.event):
+                    if _covers(interest.start, interest.end, notice):
+                        break
+                    over = over or interest.start <= notice.time
+            else:
+                who = observed.name(notice.node)
+                why = "which it had unsubscribed from" if over else "which it never asked for"
+                yield Violation(
+                    f"{who} is notified of it at {notice.time:g} s, {why}",
+                    notice.time,
+                    notice.event,
+                    "over" if over else "never",
+                )
+
+
+def _covers(start: float, end: float | None, notice: Notice) -> bool:
+    return start <= notice.time and (end is None or notice.time <= end + GRACE)

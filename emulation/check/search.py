@@ -1,0 +1,242 @@
+"""Searches for scenarios that violate a property, and shrinks them.
+
+Theory of operation.  hypothesis draws scenarios in chunks (`CHUNK`), each from random numbers of
+its own that follow from the seed, so that the same seed and number of scenarios find the same.  The
+first violation ends the drawing of a chunk: hypothesis then shrinks the scenario, and a smaller one
+counts if it violates the same property in the same way.  The search goes on for the other
+properties.  A property that raises an exception is a finding too, named as such.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from hypothesis import Phase, find, settings
+from hypothesis.errors import Flaky, NoSuchExample
+
+from emulation.check.design import Design
+from emulation.check.draw import scenarios
+from emulation.check.observed import Observed, observe
+from emulation.check.properties.base import Property, Violation
+from emulation.scenario.scenario import Scenario
+from nodeapp.wire import KINDS, Kind
+
+CHUNK: Final = 100
+"""Scenarios that hypothesis draws at a time."""
+MOST_SHRINKING: Final = 1_000
+"""Runs in which a scenario is shrunk."""
+COLLECT: Final = 200
+"""Runs between collections of garbage: a simulation is a circle, and leaves megabytes."""
+
+
+class Counterexample(NamedTuple):
+    """A scenario that violates a property; `broken` if the property itself raised."""
+
+    property: str
+    violation: Violation
+    scenario: Scenario
+    broken: bool = False
+
+
+@dataclass
+class SearchProgress:
+    """How far a search is."""
+
+    drawn: int = 0
+    """Scenarios that were drawn, ..."""
+    shrinking: int = 0
+    """... and run to shrink one."""
+    started: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0
+    kinds: Counter[int] = field(default_factory=Counter)
+    """Datagrams between nodes, by kind."""
+    findings: list[Counterexample] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Runs a second."""
+        return (self.drawn + self.shrinking) / self.seconds if self.seconds else 0.0
+
+    def kind_names(self) -> list[str]:
+        """Return the names of the kinds of messages that were seen between nodes."""
+        return [Kind(kind).name for kind in sorted(self.kinds) if kind in KINDS]
+
+
+Watch = Callable[[SearchProgress], None]
+
+
+def judge(
+    observed: Observed, design: Design, properties: Sequence[Property]
+) -> Counterexample | None:
+    """Return the first violation of the first property that does not hold; None if all do."""
+    promises = design.service.promises
+    for rule in properties:
+        try:
+            violation = next(rule.violations(observed, promises), None)
+        except Exception as error:  # noqa: BLE001  what a property raises is its defect
+            what = f"the property itself raises {type(error).__name__}: {error}"
+            violation = Violation(what, kind=type(error).__name__)
+            return Counterexample(rule.name, violation, observed.scenario, broken=True)
+        if violation is not None:
+            return Counterexample(rule.name, violation, observed.scenario)
+    return None
+
+
+class _Condition:
+    """The condition by which hypothesis searches one chunk, and shrinks what it finds.
+
+    It draws nothing more when `over` returns True; with `pinned` it looks for that finding alone,
+    in another scenario.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        properties: Sequence[Property],
+        over: Callable[[], bool] | None,
+        pinned: Counterexample | None = None,
+    ) -> None:
+        self.finding: Counterexample | None = None
+        self._search = search
+        self._properties = properties
+        self._over = over
+        self._shrinking = 0
+        self._violating: dict[str, Counterexample] = {}
+        """By scenario: hypothesis looks again at the last one."""
+        self._pinned = pinned
+
+    def __call__(self, scenario: Scenario) -> bool:
+        """Return whether a scenario violates what the first that did violates."""
+        text = scenario.model_dump_json()
+        if text in self._violating:
+            self.finding = self._violating[text]
+            return True
+        if not self._worth_a_run(text):
+            return False
+        pinned = self._pinned
+        finding = self._search.run(
+            scenario,
+            [rule for rule in self._properties if pinned is None or rule.name == pinned.property],
+            shrinking=pinned is not None,
+        )
+        if finding is None:
+            return False
+        if pinned is not None and finding.violation.kind != pinned.violation.kind:
+            return False
+        self.finding = self._pinned = self._violating[text] = finding
+        return True
+
+    def _worth_a_run(self, text: str) -> bool:
+        if self.finding is not None:
+            self._shrinking += 1
+            return self._shrinking <= MOST_SHRINKING
+        if self._over is None:
+            return True
+        return not self._over() and not self._search.is_known(text)
+
+
+class Search:
+    """Draws, runs, judges and shrinks for one design; `watch` is told after each run."""
+
+    def __init__(
+        self, design: Design, properties: Sequence[Property], watch: Watch | None = None
+    ) -> None:
+        self.progress = SearchProgress()
+        self._design = design
+        self._properties = list(properties)
+        self._watch = watch
+        self._known: set[int] = set()
+        """Hashes of scenarios that were drawn: hypothesis draws small ones in each chunk."""
+
+    def is_known(self, text: str) -> bool:
+        """Return whether a scenario was drawn before, and take note of it."""
+        known = len(self._known)
+        self._known.add(hash(text))
+        return len(self._known) == known
+
+    def run(
+        self, scenario: Scenario, properties: Sequence[Property], *, shrinking: bool
+    ) -> Counterexample | None:
+        """Run a scenario and judge it."""
+        observed = observe(scenario, self._design.service)
+        progress = self.progress
+        progress.kinds.update(observed.kinds)
+        progress.drawn += not shrinking
+        progress.shrinking += shrinking
+        progress.seconds = time.monotonic() - progress.started
+        if (progress.drawn + progress.shrinking) % COLLECT == 0:
+            gc.collect()
+        if self._watch is not None:
+            self._watch(progress)
+        return judge(observed, self._design, properties)
+
+    def again(self, scenario: Scenario) -> Counterexample | None:
+        """Run a scenario that was kept; return what is still wrong with it."""
+        finding = self.run(scenario, self._properties, shrinking=True)
+        if finding is not None:
+            self._take(finding)
+        return finding
+
+    def _take(self, finding: Counterexample) -> None:
+        """Keep a finding, and look for other properties from now on."""
+        self.progress.findings.append(finding)
+        self._properties = [rule for rule in self._properties if rule.name != finding.property]
+
+    def search(
+        self, seed: int, most: int | None, seconds: float | None
+    ) -> Iterator[Counterexample]:
+        """Draw `most` scenarios, or until so many seconds are over (None: no limit).
+
+        Yields findings, one a property.
+        """
+        progress = self.progress
+        until = float("inf") if seconds is None else time.monotonic() + seconds
+
+        def over() -> bool:
+            return time.monotonic() >= until or (most is not None and progress.drawn >= most)
+
+        chunk = 0
+        while self._properties and not over():
+            chunk += 1
+            rng = random.Random(f"{seed}/{chunk}")
+            before = progress.drawn
+            finding = self._chunk(self._design, rng, _Condition(self, self._properties, over))
+            if finding is not None:
+                finding = self._with_fewer_nodes(finding, rng)
+                self._take(finding)
+                yield finding
+            elif progress.drawn == before:
+                break  # there is nothing else to draw
+
+    def _with_fewer_nodes(self, finding: Counterexample, rng: random.Random) -> Counterexample:
+        """Look for the same among fewer nodes, which shrinking may not have come to."""
+        low = self._design.nodes[0]
+        while (high := len(finding.scenario.nodes) - 1) >= low:
+            design = replace(self._design, nodes=(low, high))
+            smaller = self._chunk(design, rng, _Condition(self, self._properties, None, finding))
+            if smaller is None:
+                break
+            finding = smaller
+        return finding
+
+    @staticmethod
+    def _chunk(design: Design, rng: random.Random, condition: _Condition) -> Counterexample | None:
+        how = settings(
+            max_examples=CHUNK,
+            database=None,
+            deadline=None,
+            phases=(Phase.generate, Phase.shrink),
+        )
+        try:
+            find(scenarios(design), condition, settings=how, random=rng)
+        except NoSuchExample:
+            return None
+        except Flaky:
+            pass  # it was shrunk up to `MOST_SHRINKING`: the last one counts
+        return condition.finding

@@ -1,0 +1,275 @@
+"""The command `check`: searches for the smallest scenario that breaks a protocol."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+from rich.markup import escape
+from rich.status import Status
+
+from emulation.caller import drop
+from emulation.check.design import FEWEST, MOST, Design
+from emulation.check.properties.base import Property
+from emulation.check.properties.registry import promised, property_named, property_names
+from emulation.errors import ScenarioError
+from nodeapp.parameters import suggestion
+from nodeapp.pubsub.registry import PROTOCOLS, service_of
+from testbed import completing
+from testbed.options import (
+    FAILED,
+    RUNS,
+    USAGE,
+    JsonOption,
+    Protocol,
+    QuietOption,
+    console,
+    end_interrupted,
+    fail,
+    print_error,
+    quiet,
+)
+from testbed.outcome import print_json
+
+if TYPE_CHECKING:  # they import hypothesis, which other commands need not have
+    from emulation.check.search import Counterexample, Search, SearchProgress, Watch
+
+BUDGET: Final = "1m"
+UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
+KEPT: Final = "check"
+"""The folder under `RUNS`."""
+STORAGE: Final = "HYPOTHESIS_STORAGE_DIRECTORY"
+"""The variable that says where hypothesis keeps what it reads off sources; else here."""
+
+
+class _Case(NamedTuple):
+    """A finding, and where its scenario is; `before` if it was kept there already."""
+
+    finding: Counterexample
+    path: Path
+    before: bool
+
+
+def check(
+    protocol: Protocol,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", help=f"time to draw in, as 30s or 5m; {BUDGET} if no --scenarios"),
+    ] = None,
+    scenarios: Annotated[int | None, typer.Option("--scenarios", help="scenarios to draw")] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            metavar="NAME",
+            help="what must hold, be it promised or not; as often as you like; by default all "
+            "that the protocol promises",
+            autocompletion=completing.properties,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="decides what is drawn")] = 1,
+    nodes: Annotated[
+        str, typer.Option("--nodes", help="nodes of a scenario, from..to")
+    ] = f"{FEWEST}..{MOST}",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="where scenarios are kept, and run first next time; runs/check/PROTOCOL",
+            file_okay=False,
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="exit with 1 if anything was found")
+    ] = False,
+    as_json: JsonOption = False,
+    be_quiet: QuietOption = False,
+) -> None:
+    """Search for the smallest scenario that breaks a protocol, under the virtual clock.
+
+    Each finding is printed as a story and kept as a scenario for run --scenario FILE.
+    The exit code is 0 whatever was found, unless --strict is given, as with analyze.
+
+    Example: check flooding --budget 30s
+    Example: check broker-gpsr --scenarios 1000 --property delivered --strict
+    """
+    quiet(be_quiet)
+    if protocol not in PROTOCOLS:
+        known = ", ".join(PROTOCOLS)
+        fail(
+            f"no protocol {protocol!r}{suggestion(protocol, PROTOCOLS)}; there are: {known}", USAGE
+        )
+    if not 0 <= seed < 2**63:
+        fail("--seed must be between 0 and 2**63 - 1", USAGE)
+    if scenarios is not None and scenarios < 1:
+        fail("--scenarios must be 1 or more", USAGE)
+    seconds = _seconds(budget or BUDGET) if budget or scenarios is None else None
+    chosen = _properties(properties, protocol)
+    folder = out or RUNS / KEPT / protocol
+    drop(folder)
+    os.environ.setdefault(STORAGE, str(RUNS / KEPT / ".hypothesis"))
+    low, high = _range(nodes)
+
+    from emulation.check.search import Search
+
+    with _display() as watch:
+        search = Search(Design(protocol, service_of(protocol), (low, high)), chosen, watch)
+        cases: list[_Case] = []
+        try:
+            cases += _again(search, folder, protocol, [rule.name for rule in chosen])
+            for finding in search.search(seed, scenarios, seconds):
+                cases.append(_keep(folder, finding))
+        except KeyboardInterrupt:
+            end_interrupted(f"interrupted after {_drawn(search.progress)}; see {folder}")
+    progress = search.progress
+    if not progress.drawn and len(cases) < len(chosen):
+        fail(f"--budget {budget} was over before a scenario was drawn: raise it", USAGE)
+    console.print(_summary(protocol, progress), highlight=False, soft_wrap=True)
+    if as_json:
+        print_json(_outcome(protocol, seed, progress, cases))
+    _end(cases, strict)
+
+
+def _end(cases: Sequence[_Case], strict: bool) -> None:
+    """End with 1 if a property is defective, or if anything was found and that counts."""
+    broken = [case for case in cases if case.finding.broken]
+    for finding, path, _ in broken:
+        print_error(f"{finding.property}: {finding.violation.sentence} (scenario: {path})")
+    if broken or (strict and cases):
+        raise typer.Exit(FAILED)
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of a budget."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if match is None or not float(match[1]):
+        fail(f"--budget is a time above 0, as 30s, 5m or 1h, not {text!r}", USAGE)
+    return float(match[1]) * UNITS[match[2] or "s"]
+
+
+def _range(text: str) -> tuple[int, int]:
+    """Return the fewest and the most nodes of a scenario."""
+    low, _, high = text.partition("..")
+    if not low.isdecimal() or not (high or low).isdecimal():
+        fail(f"--nodes is a range, as {FEWEST}..{MOST}, or one number, not {text!r}", USAGE)
+    numbers = int(low), int(high or low)
+    if not FEWEST <= numbers[0] <= numbers[1] <= MOST:
+        fail(f"--nodes goes from {FEWEST} to {MOST}, so not {text}", USAGE)
+    return numbers
+
+
+def _properties(names: Sequence[str] | None, protocol: str) -> list[Property]:
+    """Return the properties of these names; by default those that the protocol promises."""
+    if not names:
+        return promised(service_of(protocol).promises)
+    try:
+        return [property_named(name) for name in dict.fromkeys(names)]
+    except ScenarioError as error:
+        fail(str(error), USAGE)
+
+
+def _again(search: Search, folder: Path, protocol: str, chosen: Sequence[str]) -> Iterator[_Case]:
+    """Run the scenarios that were kept, and yield what is still wrong with them."""
+    from emulation.check.kept import kept
+
+    try:
+        before = kept(folder, protocol)
+    except ScenarioError as error:
+        fail(str(error), USAGE)
+    others = set(property_names()) - set(chosen)
+    for path, scenario in before.items():
+        if path.stem.rpartition("-")[0] in others:
+            continue  # this time nobody asks for that property
+        finding = search.again(scenario)
+        if finding is None:
+            console.print(f"holds now: {path}", highlight=False, soft_wrap=True)
+            continue
+        case = _Case(finding, path, True)
+        _tell(case)
+        yield case
+
+
+def _keep(folder: Path, finding: Counterexample) -> _Case:
+    """Keep the scenario of a finding, and tell it."""
+    from emulation.check.kept import keep
+
+    try:
+        case = _Case(finding, keep(folder, finding), False)
+    except OSError as error:
+        fail(f"cannot write in {folder}: {error.strerror}")
+    _tell(case)
+    return case
+
+
+def _tell(case: _Case) -> None:
+    from emulation.check.story import story
+
+    name, how = case.finding.property, "kept before" if case.before else "kept"
+    size = len(case.finding.scenario.nodes)
+    console.print(f"[red]{name}[/red] does not hold, with {size} nodes:", highlight=False)
+    for line in story(case.finding):
+        console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
+    console.print(f"  {how}: {case.path}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _display() -> Iterator[Watch]:
+    """Show how far the search is, and yield what is told."""
+    with Status("begins", console=console) as status:
+        yield lambda progress: status.update(_state(progress))
+
+
+def _state(progress: SearchProgress) -> str:
+    shrinking = f", {progress.shrinking:,} runs to shrink" if progress.shrinking else ""
+    kinds, findings = len(progress.kinds), len(progress.findings)
+    return (
+        f"{_drawn(progress)}{shrinking}, {progress.rate:.0f} a second, "
+        f"{_count(kinds, 'kind')} of messages, {_count(findings, 'finding')}"
+    )
+
+
+def _drawn(progress: SearchProgress) -> str:
+    return _count(progress.drawn, "scenario")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _summary(protocol: str, progress: SearchProgress) -> str:
+    kinds = ", ".join(progress.kind_names()) or "none"
+    wrong = ", ".join(finding.property for finding in progress.findings)
+    verdict = f"does not hold: {wrong}" if wrong else "nothing found"
+    return f"{protocol}: {_state(progress)}: {verdict}\nmessages seen: {kinds}"
+
+
+def _outcome(
+    protocol: str, seed: int, progress: SearchProgress, cases: Sequence[_Case]
+) -> dict[str, Any]:
+    from emulation.check.story import story
+
+    return {
+        "protocol": protocol,
+        "seed": seed,
+        "scenarios": progress.drawn,
+        "runs to shrink": progress.shrinking,
+        "seconds": round(progress.seconds, 3),
+        "kinds": progress.kind_names(),
+        "findings": [
+            {
+                "property": finding.property,
+                "nodes": len(finding.scenario.nodes),
+                "sentence": finding.violation.sentence,
+                "story": story(finding),
+                "scenario": path,
+                "kept before": before,
+                "property failed": finding.broken,
+            }
+            for finding, path, before in cases
+        ],
+    }

@@ -1,0 +1,70 @@
+"""The smallest scenarios in which `check` has found defects that are mended since."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emulation.check.observed import observe
+from emulation.mobility.trajectory import Waypoint
+from emulation.radio.spec import RadioSpec
+from emulation.radio.wire import WireSpec
+from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
+from emulation.workloads.base import Operation
+
+
+def peers(protocol: str, count: int, *operations: tuple[float, int, str]) -> Scenario:
+    """Return a scenario of hosts on a switch; operations are time, node and action."""
+    of: dict[str, dict[str, Any]] = {
+        "subscribe": {"subscription": 1},
+        "unsubscribe": {"subscription": 1},
+        "publish": {"event": {"topic": "a", "stock": "A", "price": 0}},
+    }
+    return Scenario(
+        topology="check",
+        protocol=ProtocolSpec(name=protocol),
+        seed=0,
+        duration=60.0,
+        area=(0.0, 0.0, 100.0, 100.0),
+        radio=RadioSpec(),
+        nodes=tuple(
+            NodeSpec(id=id_, name=f"n{id_}", waypoints=(Waypoint(0.0, id_, 0.0),), device="eth0")
+            for id_ in range(1, count + 1)
+        ),
+        workload=tuple(
+            Operation(time=time, node=node, action=action, sequence=number, **of[action])
+            for number, (time, node, action) in enumerate(operations, start=1)
+        ),
+        wire=WireSpec(delays=(0.008,) * count),
+    )
+
+
+def heard(scenario: Scenario, node: int, sequence: int) -> bool:
+    return any(
+        notice.node == node and notice.event[1] == sequence for notice in observe(scenario).notices
+    )
+
+
+def test_a_hypercube_peer_that_leaves_tells_those_too_who_are_no_peers_yet() -> None:
+    """Else who publishes for the first time later sends the event to the one that has left."""
+    scenario = peers(
+        "mirinae",
+        8,
+        (1.0, 1, "subscribe"),
+        (1.0, 4, "subscribe"),
+        (1.5, 1, "unsubscribe"),
+        (32.0, 2, "publish"),
+    )
+    assert heard(scenario, 4, 4)
+
+
+def test_a_peer_of_whom_all_that_it_knew_have_left_joins_again() -> None:
+    scenario = peers(
+        "semantic-overlay",
+        4,
+        (1.0, 2, "publish"),
+        (1.0, 1, "subscribe"),
+        (1.5, 1, "unsubscribe"),
+        (1.5, 3, "subscribe"),
+        (32.0, 2, "publish"),
+    )
+    assert heard(scenario, 3, 5)

@@ -1,0 +1,132 @@
+"""Planted bugs are found and shrunk; the same seed finds the same; what is sound passes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from emulation.check.design import Design
+from emulation.check.observed import Observed
+from emulation.check.properties.base import Property, Violation
+from emulation.check.properties.registry import promised, property_named, property_names
+from emulation.check.search import Counterexample, Search
+from emulation.check.story import story
+from emulation.errors import ScenarioError
+from emulation.network.processes import PROJECT
+from nodeapp.pubsub.base import Service
+from nodeapp.pubsub.promises import Promises
+from nodeapp.pubsub.registry import PROTOCOLS, service_of
+from tests.emulation.check import planted
+
+PLANTED: tuple[tuple[type[Service], str, str, int, int], ...] = (
+    (planted.NoDuplicateCheck, "flooding", "twice", 10, 2),
+    (planted.ShortWindow, "flooding", "endless", 20, 5),
+    (planted.NumbersAlone, "flooding", "delivered", 20, 2),
+    (planted.NoTimeToLive, "flooding", "circulates", 10, 2),
+    (planted.ThreeHops, "flooding", "delivered", 400, 5),
+    (planted.MatchesAll, "flooding", "unmatched", 20, 2),
+    (planted.EmptyFilter, "flooding", "defect", 10, 2),
+    (planted.Changes, "flooding", "contents", 20, 2),
+    (planted.StandsStill, "flooding", "endless", 10, 2),
+    (planted.LostAtRestart, "broker-aodv", "delivered", 400, 2),
+    (planted.ForgetsAll, "semi-probabilistic", "delivered", 200, 2),
+    (planted.AnythingCovers, "subscription-forwarding", "delivered", 50, 2),
+)
+"""The bug, the protocol it is in, what it violates first, within how many scenarios it is found,
+and to how many nodes it is shrunk at most."""
+SCENARIOS = 12
+"""Of each protocol."""
+
+
+def every() -> list[Property]:
+    return [property_named(name) for name in property_names()]
+
+
+def first(service: type[Service], protocol: str, most: int, seed: int = 1) -> Counterexample | None:
+    search = Search(Design(protocol, service, (2, 6)), every())
+    return next(search.search(seed, most, None), None)
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug[0].__name__)
+def test_a_planted_bug_is_found_and_shrunk(bug: tuple[type[Service], str, str, int, int]) -> None:
+    service, protocol, violated, most, nodes = bug
+    finding = first(service, protocol, most)
+    assert finding is not None
+    assert finding.property == violated
+    assert len(finding.scenario.nodes) <= nodes
+
+
+def test_a_story_says_who_does_what_when_and_what_is_wrong() -> None:
+    finding = first(planted.ForgetsAll, "semi-probabilistic", 200)
+    assert finding is not None
+    assert story(finding) == [
+        "n1 at 0,0, n2 at 0.4,0 (metres), with radios that reach 100 m;",
+        "n1 subscribes to everything at 1 s;",
+        "n1 subscribes to b at 1 s;",
+        "n1 unsubscribes from everything at 1.5 s;",
+        "n2 publishes b stock=A price=0 at 32 s: n1 never hears of it.",
+    ]
+    finding = first(planted.LostAtRestart, "broker-aodv", 400)
+    assert finding is not None
+    assert story(finding) == [
+        "n1 at 0,0, n2 at 0.4,0 (metres), with radios that reach 100 m;",
+        "n1 subscribes to a at 1 s;",
+        "n1 crashes at 1 s and starts again at 3 s;",
+        "n2 publishes a stock=A price=0 at 33.5 s: n1 never hears of it.",
+    ]
+
+
+def test_the_same_seed_finds_the_same_and_another_one_something_else() -> None:
+    found = [first(planted.NumbersAlone, "flooding", 50) for _ in range(2)]
+    assert found[0] is not None
+    assert found[0] == found[1]
+    frames = []
+    for seed in (1, 1, 2):
+        search = Search(Design("flooding", service_of("flooding")), every())
+        assert list(search.search(seed, 20, None)) == []
+        frames.append(search.progress.kinds)
+    assert frames[0] == frames[1] != frames[2]
+
+
+class Broken(Property):
+    """Divides by the number of notices."""
+
+    def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
+        yield from range(1 // len(observed.notices))  # type: ignore[misc]
+
+
+def test_a_property_that_raises_is_named_with_its_scenario() -> None:
+    search = Search(Design("flooding", service_of("flooding")), [Broken()])
+    (finding,) = search.search(1, 50, None)
+    assert finding.broken
+    assert finding.property == "test_search"
+    assert "the property itself raises ZeroDivisionError" in story(finding)[-1]
+
+
+def test_the_property_on_the_page_is_one() -> None:
+    page = (PROJECT / "docs" / "check.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {**globals(), "Promises": Promises}
+    code = compile(textwrap.dedent(page[page.index("    class Quick") :]), "check.md", "exec")
+    exec(code, names)
+    search = Search(Design("flooding", service_of("flooding")), [names["Quick"]()])
+    assert list(search.search(1, 20, None)) == []
+    search = Search(Design("periodic-probing", service_of("periodic-probing")), [names["Quick"]()])
+    (finding,) = search.search(1, 50, None)
+    assert story(finding)[-1].endswith(" s for it.")
+
+
+def test_an_unknown_property_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ScenarioError, match=r"no property 'twise' \(did you mean twice\?\); there"):
+        property_named("twise")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_protocol_keeps_its_promises(protocol: str) -> None:
+    service = service_of(protocol)
+    search = Search(Design(protocol, service), promised(service.promises))
+    findings = list(search.search(1, SCENARIOS, None))
+    assert [line for finding in findings for line in story(finding)] == []
+    assert search.progress.drawn == SCENARIOS

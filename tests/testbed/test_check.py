@@ -1,0 +1,124 @@
+"""The command `check`: what it prints, keeps and runs again, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from emulation.scenario.scenario import Scenario
+from nodeapp.pubsub.base import Service
+from testbed import check
+from testbed.app import app
+from tests.emulation.check.planted import ForgetsAll, StandsStill
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(check, "RUNS", tmp_path / "runs")
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, service: type[Service] | None) -> None:
+    from nodeapp.pubsub.registry import service_of
+
+    monkeypatch.setattr(check, "service_of", lambda name: service or service_of(name))
+
+
+def invoke(*words: str) -> Any:
+    return CliRunner().invoke(app, ["check", *words], env={"COLUMNS": "200"})
+
+
+def test_a_finding_is_told_kept_run_first_and_gone_when_the_bug_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plant(monkeypatch, ForgetsAll)
+    line = ("semi-probabilistic", "--scenarios", "20", "--property", "delivered")
+    done = invoke(*line)
+    assert done.exit_code == 0
+    assert "delivered does not hold, with 2 nodes:" in done.output
+    assert "unsubscribes from" in done.output
+    assert "never hears of it." in done.output
+    assert "does not hold: delivered" in done.output
+    (file,) = (tmp_path / "runs" / "check" / "semi-probabilistic").glob("delivered-*.json")
+    assert str(file) in done.output
+
+    again = invoke(*line, "--strict", "--json")
+    assert again.exit_code == 1
+    (finding,) = json.loads(again.stdout)["findings"]
+    assert finding["kept before"]
+    assert finding["scenario"] == str(file)
+    assert finding["nodes"] == 2
+    assert finding["story"][-1].endswith("never hears of it.")
+
+    plant(monkeypatch, None)
+    mended = invoke(*line, "--strict")
+    assert mended.exit_code == 0
+    assert f"holds now: {file}" in mended.output
+    assert "nothing found" in mended.output
+
+
+def test_run_repeats_a_kept_scenario(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plant(monkeypatch, ForgetsAll)
+    invoke("semi-probabilistic", "--scenarios", "20", "--property", "delivered", "--out", "kept")
+    (file,) = Path("kept").glob("*.json")
+    words = ["run", "--scenario", str(file), "--backend", "virtual", "--no-analyze"]
+    done = CliRunner().invoke(app, [*words, "--runs", str(tmp_path / "again")])
+    assert done.exit_code == 0, done.output
+    (folder,) = (tmp_path / "again").iterdir()
+    assert Scenario.load(folder / "scenario.json") == Scenario.load(file)
+    assert len(list((folder / "captures").iterdir())) == 4
+
+
+def test_a_protocol_that_lets_no_time_pass_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, StandsStill)
+    done = invoke("flooding", "--scenarios", "5", "--strict", "--nodes", "2..3")
+    assert done.exit_code == 1
+    assert "virtual time stands still" in done.output
+
+
+def test_a_property_that_raises_is_an_error_with_its_scenario(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise KeyError("a defect")
+
+    monkeypatch.setattr("emulation.check.properties.twice.Twice.violations", broken)
+    done = invoke("flooding", "--scenarios", "5", "--property", "twice", "--out", "kept")
+    assert done.exit_code == 1
+    (file,) = Path("kept").iterdir()
+    wanted = f"error: twice: the property itself raises KeyError: 'a defect' (scenario: {file})"
+    assert wanted in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["floodin"], "no protocol 'floodin' (did you mean flooding?); there are: "),
+        (["flooding", "--property", "twise"], "no property 'twise' (did you mean twice?)"),
+        (["flooding", "--budget", "0.000001s"], "was over before a scenario was drawn: raise it"),
+        (["flooding", "--budget", "soon"], "--budget is a time above 0, as 30s, 5m or 1h"),
+        (["flooding", "--scenarios", "0"], "--scenarios must be 1 or more"),
+        (["flooding", "--nodes", "1..4"], "--nodes goes from 2 to 12, so not 1..4"),
+        (["flooding", "--nodes", "2..13"], "--nodes goes from 2 to 12, so not 2..13"),
+        (["flooding", "--nodes", "5..4"], "--nodes goes from 2 to 12, so not 5..4"),
+        (["flooding", "--nodes", "few"], "--nodes is a range, as 2..12, or one number"),
+        (["flooding", "--seed", "-1"], "--seed must be between 0 and"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(words: list[str], message: str) -> None:
+    done = invoke(*words)
+    assert done.exit_code == 2
+    assert message in done.output
+    assert "Traceback" not in done.output
+
+
+def test_what_is_no_scenario_of_the_protocol_is_refused(tmp_path: Path) -> None:
+    Path("kept").mkdir()
+    (Path("kept") / "notes.json").write_text("{}", encoding="utf-8")
+    done = invoke("flooding", "--scenarios", "1", "--out", "kept")
+    assert done.exit_code == 2
+    assert "kept/notes.json is not a scenario" in done.output
