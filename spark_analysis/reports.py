@@ -23,6 +23,7 @@ from emulation.scenario.runfolder import Run
 from spark_analysis.analysis import analyse_runs
 from spark_analysis.captures.materialise import recorded
 from spark_analysis.captures.runs import read_runs
+from spark_analysis.engine.pandas_rows import native
 from spark_analysis.engine.results import Analysis, RunTables
 from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
@@ -149,7 +150,7 @@ def _plain(value: Any) -> Any:
     """Return a value of the summary for JSON: a Python number, text or truth value, or None."""
     if value is None or pd.isna(value):
         return None
-    return value.item() if hasattr(value, "item") else value
+    return native(value)
 
 
 def write_report(analysis: Analysis, run: Run) -> Path:

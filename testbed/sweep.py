@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -22,8 +23,9 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.workloads.registry import expanded
 from spark_analysis.errors import AnalysisError
+from spark_analysis.sweeps.differences import Difference
 from spark_analysis.sweeps.folder import SPEC, outdated
-from spark_analysis.sweeps.page import PAGE, compared, write_page, write_pictures
+from spark_analysis.sweeps.page import PAGE, compared, drawings, write_page, write_pictures
 from spark_analysis.sweeps.spec import SpecError, SweepSpec
 from spark_analysis.sweeps.sweep import Progress as Done
 from spark_analysis.sweeps.sweep import SweepOutcome, run_sweep
@@ -177,12 +179,15 @@ def sweep(
             outcome = run_sweep(
                 spec, folder, master=master, keep_frames=keep_frames, progress=display.update
             )
-        if len(outcome.results):
-            console.print(f"figures: {write_pictures(outcome)[0].parent}", soft_wrap=True)
+        gaps = compared(outcome)
+        shown = drawings(outcome, gaps)
+        if shown:
+            write_pictures(folder / "figures", shown)
+            console.print(f"figures: {folder / 'figures'}", soft_wrap=True)
         console.print(f"results: {folder / 'results.parquet'}", soft_wrap=True)
-        console.print(f"report: {write_page(outcome)}", soft_wrap=True)
+        console.print(f"report: {write_page(outcome, gaps, shown)}", soft_wrap=True)
         if as_json:
-            print_json(_facts(outcome))
+            print_json(_facts(outcome, gaps))
     except KeyboardInterrupt:
         end_interrupted("interrupted: finished points are kept; the same command goes on from here")
     except SpecError as error:
@@ -201,7 +206,7 @@ def sweep(
         fail(f"failed points: {len(outcome.failures)}; the same command runs them again")
 
 
-def _facts(outcome: SweepOutcome) -> dict[str, Any]:
+def _facts(outcome: SweepOutcome, gaps: Sequence[Difference]) -> dict[str, Any]:
     """Return what a sweep has brought, for programs."""
     return {
         "folder": outcome.folder,
@@ -210,7 +215,7 @@ def _facts(outcome: SweepOutcome) -> dict[str, Any]:
         "runs": len(outcome.results),
         "failures": dict(outcome.failures),
         "problems": dict(outcome.problems),
-        "differences": [gap.facts() for gap in compared(outcome)] if len(outcome.results) else [],
+        "differences": [gap.facts() for gap in gaps],
     }
 
 

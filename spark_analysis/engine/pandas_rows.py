@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def native(value: Any) -> Any:
+    """Return NumPy's scalars as Python's, and any other value as it is."""
+    return value.item() if hasattr(value, "item") else value
+
+
 def tuples(frame: pd.DataFrame) -> Iterator[Any]:
     """Yield the rows as named tuples."""
     yield from frame.itertuples()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from spark_analysis.engine.pandas_rows import groups
+from spark_analysis.engine.pandas_rows import groups, native
 from spark_analysis.papers.paper import CURVE, STUDY, WAY, Axis, Figure, Paper
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.confidence import Interval, mean_interval
@@ -131,12 +131,8 @@ def _combinations(rows: pd.DataFrame, columns: Sequence[str]) -> list[tuple[Any,
 def _values(rows: pd.DataFrame, column: str) -> list[Any]:
     if column not in rows:
         return []
-    values = [_plain(value) for value in rows[column].dropna().unique()]
+    values = [native(value) for value in rows[column].dropna().unique()]
     return sorted(values) if all(isinstance(value, int | float) for value in values) else values
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def _curves(figure: Figure, rows: pd.DataFrame, everywhere: Sequence[Any]) -> dict[str, Curve]:

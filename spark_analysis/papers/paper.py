@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from spark_analysis.engine.pandas_rows import native
 from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.computed import Computed
 from spark_analysis.report.curves import Quantity
@@ -49,7 +50,7 @@ class Axis:
 
     def text(self, value: Any) -> str:
         """Return what a value is called in a legend: its name, or a number with the label."""
-        value = value.item() if hasattr(value, "item") else value
+        value = native(value)
         if str(value) in self.names:
             return self.names[str(value)]
         if isinstance(value, str):

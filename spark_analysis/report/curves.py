@@ -137,7 +137,7 @@ def multiples(
 def _values(
     quantity: Quantity, parameter: str, panels: Mapping[str, Mapping[str, Curve]]
 ) -> pd.DataFrame:
-    """Return what is drawn, where it is and not where curves are moved apart; ends not cut off."""
+    """Return the values that are drawn, not moved apart, with whole intervals."""
     table = pd.DataFrame(
         [
             [title, name, x, *(end * quantity.scale for end in (i.mean, i.low, i.high)), i.count]

@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from spark_analysis.engine.pandas_rows import native
 from spark_analysis.report.confidence import LEVEL, Interval, mean_interval
 from spark_analysis.report.curves import Quantity
 from spark_analysis.sweeps.pairing import difference
@@ -46,15 +47,14 @@ class Difference:
             "column": self.quantity.column,
             "first": self.first,
             "second": self.second,
-            "at": {name: value.item() if hasattr(value, "item") else value
-                   for name, value in self.at.items()},
+            "at": dict(self.at),
             "mean": self.interval.mean,
             "low": self.interval.low,
             "high": self.interval.high,
             "seeds": self.interval.count,
             "comparisons": self.comparisons,
             "decided": self.decided,
-        }  # fmt: skip
+        }
 
 
 def differences(
@@ -98,7 +98,7 @@ def _by_point(
     off = difference(results, column, first, second, varied)
     by_point: dict[tuple[Any, ...], list[float]] = {}
     for key, value in off.items():
-        point = key[:-1] if isinstance(key, tuple) else ()  # the last is the seed
+        point = tuple(map(native, key[:-1])) if isinstance(key, tuple) else ()  # then the seed
         by_point.setdefault(point, []).append(float(value))
     for point, values in by_point.items():
         if len(values) > 1:

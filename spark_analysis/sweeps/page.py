@@ -15,7 +15,7 @@ import pandas as pd
 
 from emulation.scenario.settings import protocol_parameters
 from nodeapp.installation import COMMAND
-from spark_analysis.engine.pandas_rows import groups, records
+from spark_analysis.engine.pandas_rows import groups, native, records
 from spark_analysis.measures.registry import METRICS
 from spark_analysis.report import page as report
 from spark_analysis.report.confidence import Interval, mean_interval
@@ -62,7 +62,7 @@ def grouped(
     for names, rows in groups(results, keys, sort=False, dropna=False):
         texts = [str(names[0])]
         texts += [
-            f"{key} {plain(_plain(value))}"
+            f"{key} {plain(native(value))}"
             for key, value in zip(others, names[1:], strict=True)
             if not pd.isna(value)
         ]
@@ -73,7 +73,7 @@ def grouped(
         if not by_value:  # the protocol does not have the parameter: the same at each value
             by_value = dict.fromkeys(_values(results[parameter]), rows)
         curve = [
-            (_plain(value), mean_interval(measured))
+            (native(value), mean_interval(measured))
             for value, at in by_value.items()
             if (measured := [float(v) for v in at[column].dropna()])
         ]
@@ -85,10 +85,6 @@ def grouped(
 def _values(column: pd.Series) -> list[Any]:
     values = list(column.dropna().unique())
     return sorted(values) if pd.api.types.is_numeric_dtype(column) else values
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def arranged(
@@ -107,7 +103,7 @@ def arranged(
         rows = results
         for key, value in zip(others, values, strict=True):
             rows = rows[(rows[key] == value).fillna(False) | rows[key].isna()]
-        title = ", ".join(f"{k} {plain(_plain(v))}" for k, v in zip(others, values, strict=True))
+        title = ", ".join(f"{k} {plain(native(v))}" for k, v in zip(others, values, strict=True))
         panels[title] = grouped(rows, column, parameter, [])
     return panels
 
@@ -124,13 +120,16 @@ def _axis(spec: SweepSpec, parameter: str | None) -> str:
 
 
 def compared(outcome: SweepOutcome) -> list[Difference]:
-    """Return the differences between all protocols of a sweep."""
+    """Return the differences between all protocols of a sweep; none without results."""
     results = outcome.results
+    if results.empty:
+        return []
     return differences(results, quantities(results), list(outcome.spec.vary))
 
 
-def _tables(outcome: SweepOutcome) -> list[TextTable]:
-    gaps = compared(outcome)
+def _tables(outcome: SweepOutcome, gaps: Sequence[Difference]) -> list[TextTable]:
+    if outcome.results.empty:
+        return []
     tables = [difference_table(gaps, list(outcome.spec.vary))] if gaps else []
     return [number_table(outcome), *tables, runs_table(outcome)]
 
@@ -164,11 +163,13 @@ def _scaled(value: Any, scale: float) -> float | None:
     return None if pd.isna(value) else float(value) * scale
 
 
-def drawings(outcome: SweepOutcome) -> list[tuple[str, Drawing]]:
+def drawings(outcome: SweepOutcome, gaps: Sequence[Difference]) -> list[tuple[str, Drawing]]:
     """Return a figure for each metric, over the parameter that was varied first.
 
-    Then one for each in which protocols differ.
+    Then one for each in which protocols differ, by `gaps`, which `compared` returns.
     """
+    if outcome.results.empty:
+        return []
     varied = list(outcome.spec.vary)
     parameter = varied[0] if varied else None
     over = (
@@ -187,7 +188,7 @@ def drawings(outcome: SweepOutcome) -> list[tuple[str, Drawing]]:
             ),
         )
         for quantity in quantities(outcome.results)
-    ] + difference_drawings(compared(outcome), _axis(outcome.spec, parameter))
+    ] + difference_drawings(gaps, _axis(outcome.spec, parameter))
 
 
 def number_table(outcome: SweepOutcome) -> TextTable:
@@ -197,7 +198,7 @@ def number_table(outcome: SweepOutcome) -> TextTable:
     shown = quantities(outcome.results)
     keys = ["protocol", *varied]
     for names, points in groups(outcome.results, keys, sort=False, dropna=False):
-        row = [NOTHING if pd.isna(name) else plain(_plain(name)) for name in names]
+        row = [NOTHING if pd.isna(name) else plain(native(name)) for name in names]
         for quantity in shown:
             values = [float(value) for value in points[quantity.column].dropna()]
             row.append(_interval(quantity, values))
@@ -217,7 +218,7 @@ def _interval(quantity: Quantity, values: Sequence[float]) -> str:
 
 
 def difference_drawings(gaps: Sequence[Difference], axis: str) -> list[tuple[str, Drawing]]:
-    """Return a figure for gap quantity in which some difference is decided.
+    """Return a figure for each quantity in which some difference is decided.
 
     `axis` is the label of the first varied parameter.
     """
@@ -229,9 +230,9 @@ def difference_drawings(gaps: Sequence[Difference], axis: str) -> list[tuple[str
         panels: dict[str, dict[str, list[tuple[Any, Interval]]]] = {}
         for gap in of_quantity:
             value, *others = gap.at.items() or [("", "")]
-            title = ", ".join(f"{key} {plain(_plain(of))}" for key, of in others)
+            title = ", ".join(f"{key} {plain(native(of))}" for key, of in others)
             curve = panels.setdefault(title, {}).setdefault(f"{gap.first} less {gap.second}", [])
-            curve.append((_plain(value[1]), gap.interval))
+            curve.append((native(value[1]), gap.interval))
         caption = (
             f"{quantity.caption} Of runs that share their draws; bars: intervals that all hold "
             f"together at 95\u202f% ({len(of_quantity)} comparisons). One without 0 decides."
@@ -252,11 +253,11 @@ def difference_drawings(gaps: Sequence[Difference], axis: str) -> list[tuple[str
 
 
 def difference_table(gaps: Sequence[Difference], varied: Sequence[str]) -> TextTable:
-    """Return the differences, a row for gap pair of protocols at gap point."""
+    """Return the differences, a row for each pair of protocols at each point."""
     shown = list(dict.fromkeys(gap.quantity for gap in gaps))
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for gap in gaps:
-        point = [plain(_plain(gap.at[name])) for name in varied]
+        point = [plain(native(gap.at[name])) for name in varied]
         row = rows.setdefault((gap.first, gap.second, *point), {})
         row[gap.quantity.column] = _signed(gap)
     head = ["protocol", "less", *varied, *(f"{q.title}, {q.unit}" for q in shown)]
@@ -281,8 +282,13 @@ def _with_half_width(mean: float, half: float) -> str:
     return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
 
 
-def write_page(outcome: SweepOutcome) -> Path:
-    """Write the page into the sweep's folder and return its path.  Raises OSError."""
+def write_page(
+    outcome: SweepOutcome, gaps: Sequence[Difference], shown: Sequence[tuple[str, Drawing]]
+) -> Path:
+    """Write the page into the sweep's folder and return its path; `shown` are its figures.
+
+    Raises OSError.
+    """
     spec = outcome.spec
     html = report.report_environment().get_template("sweep.html").render(
         title=f"{spec.topology}: {', '.join(spec.protocols)}",
@@ -295,19 +301,18 @@ def write_page(outcome: SweepOutcome) -> Path:
         ],
         failures=[f"{point}: {reason}" for point, reason in outcome.failures.items()],
         problems=[f"{point}: {what}" for point, what in outcome.problems.items()],
-        figures=report.numbered(drawings(outcome)) if len(outcome.results) else [],
-        tables=_tables(outcome) if len(outcome.results) else [],
+        figures=report.numbered(shown),
+        tables=_tables(outcome, gaps),
         settings=[(key, str(value)) for key, value in spec.settings.items()],
         command=spec.command(),
     )  # fmt: skip
     return report.write_html(outcome.folder / PAGE, html)
 
 
-def write_pictures(outcome: SweepOutcome) -> list[Path]:
-    """Write each figure beside the page, as PDF, SVG, PNG and CSV, and return their paths.
+def write_pictures(folder: Path, shown: Sequence[tuple[str, Drawing]]) -> list[Path]:
+    """Write figures into a folder, as PDF, SVG, PNG and CSV, and return their paths.
 
     Raises OSError.
     """
-    folder = outcome.folder / "figures"
     folder.mkdir(exist_ok=True)
-    return [path for name, drawing in drawings(outcome) for path in drawing.write(folder / name)]
+    return [path for name, drawing in shown for path in drawing.write(folder / name)]

@@ -79,14 +79,16 @@ def test_the_page_and_programs_have_them(tmp_path: Path) -> None:
     better = results["protocol"] == "broker-gpsr"
     results.loc[better, "delay_p50"] -= 0.5 + 0.1 * (results["seed"] == 2)
     outcome = SweepOutcome(spec(), tmp_path, results, {})
-    page = Page(write_page(outcome).read_text(encoding="utf-8"))
+    gaps = compared(outcome)
+    shown = drawings(outcome, gaps)
+    page = Page(write_page(outcome, gaps, shown).read_text(encoding="utf-8"))
     table = page.tables["differences"]
     assert [row[:3] for row in table[1:]] == [["flooding", "broker-gpsr", at] for at in ("1", "10")]
     column = next(i for i, head in enumerate(table[0]) if head.startswith("Median delay"))
     assert all(row[column].startswith("+") and row[column].endswith("✓") for row in table[1:])
-    names = [name for name, _ in drawings(outcome) if name.startswith("difference")]
+    names = [name for name, _ in shown if name.startswith("difference")]
     assert names == ["difference-delay-p50"]
-    [fact, *_] = [gap.facts() for gap in compared(outcome) if gap.quantity.column == "delay_p50"]
+    [fact, *_] = [gap.facts() for gap in gaps if gap.quantity.column == "delay_p50"]
     assert fact["decided"] is True
     assert (fact["first"], fact["second"], fact["at"]) == (
         "flooding",

@@ -21,6 +21,8 @@ from spark_analysis.report.figures import Drawing
 from spark_analysis.sweeps.page import (
     QUANTITIES,
     arranged,
+    compared,
+    drawings,
     grouped,
     number_table,
     write_page,
@@ -190,16 +192,24 @@ def test_intervals_wider_than_everything_leave_the_means_to_be_seen() -> None:
 # Pages.
 
 
+def written(outcome: SweepOutcome) -> tuple[str, list[Path]]:
+    """Write figures and page as the command does; return the page's text and the figures."""
+    gaps = compared(outcome)
+    shown = drawings(outcome, gaps)
+    pictures = write_pictures(outcome.folder / "figures", shown)
+    return write_page(outcome, gaps, shown).read_text(encoding="utf-8"), pictures
+
+
 @pytest.mark.slow
 def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     wanted = spec(vary={"speed": ("1", "10")}, seeds=3)
     odd = {"flooding seed=8": "<i>odd</i>"}
     failures = {"flooding seed=9": "<b>broke</b>"}
     done = SweepOutcome(wanted, tmp_path, synthetic(), failures, odd)
-    assert write_page(done).read_text(encoding="utf-8").count("<svg") == len(QUANTITIES)
+    assert written(done)[0].count("<svg") == len(QUANTITIES)
     without_faults = synthetic().assign(recovery=float("nan"), recovered=float("nan"))
     done = SweepOutcome(wanted, tmp_path, without_faults, failures, odd)
-    page = write_page(done).read_text(encoding="utf-8")
+    page, pictures = written(done)
     assert "1 point failed" in page
     assert "&lt;b&gt;broke" in page
     assert "1 run with problems" in page
@@ -217,7 +227,6 @@ def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert f"run --backend virtual --scenario {tmp_path / 'points'}/RUN." in shown.text
     begins = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml", ".csv": b"series,"}
-    pictures = write_pictures(done)
     assert len({picture.stem for picture in pictures}) == page.count("<svg")
     for picture in pictures:
         assert picture.read_bytes().startswith(begins[picture.suffix])
@@ -233,7 +242,7 @@ def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
 
 def test_a_page_of_nothing_but_failures(tmp_path: Path) -> None:
     done = SweepOutcome(spec(), tmp_path, pd.DataFrame(), {"flooding seed=1": "broke"})
-    assert "<svg" not in write_page(done).read_text(encoding="utf-8")
+    assert "<svg" not in written(done)[0]
 
 
 def test_the_command_on_the_page_asks_the_same() -> None:
