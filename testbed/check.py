@@ -18,8 +18,8 @@ from emulation.check.design import FEWEST, MOST, Design
 from emulation.check.properties.base import Property
 from emulation.check.properties.registry import promised, property_named, property_names
 from emulation.errors import ScenarioError
-from nodeapp.parameters import suggestion
-from nodeapp.pubsub.registry import PROTOCOLS, service_of
+from emulation.scenario.settings import protocol_parameters
+from nodeapp.pubsub.registry import service_of
 from testbed import completing
 from testbed.options import (
     FAILED,
@@ -99,11 +99,10 @@ def check(
     Example: check broker-gpsr --scenarios 1000 --property delivered --strict
     """
     quiet(be_quiet)
-    if protocol not in PROTOCOLS:
-        known = ", ".join(PROTOCOLS)
-        fail(
-            f"no protocol {protocol!r}{suggestion(protocol, PROTOCOLS)}; there are: {known}", USAGE
-        )
+    try:
+        protocol_parameters(protocol)
+    except ScenarioError as error:
+        fail(str(error), USAGE)
     if not 0 <= seed < 2**63:
         fail("--seed must be between 0 and 2**63 - 1", USAGE)
     if scenarios is not None and scenarios < 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.scenario.settings import ScenarioParameters
 from emulation.scenario.topo import Topo
 from emulation.workloads.registry import WORKLOAD, expanded
+from nodeapp.discovery import modules_in, subclass_in
 from nodeapp.parameters import Parameter, suggestion
 
 _HERE: Final = __name__.rpartition(".")[2]
@@ -21,8 +21,7 @@ _HERE: Final = __name__.rpartition(".")[2]
 
 def topology_names() -> list[str]:
     """Return the names of the topologies, sorted."""
-    modules = (module.name for module in pkgutil.iter_modules(topologies.__path__))
-    return sorted(name for name in modules if name != _HERE)
+    return modules_in(topologies, {_HERE})
 
 
 def topology_class(name: str) -> type[Topo]:
@@ -32,16 +31,12 @@ def topology_class(name: str) -> type[Topo]:
         near = suggestion(name, names)
         raise ScenarioError(f"no topology {name!r}{near}; there are: {', '.join(names)}")
     module = importlib.import_module(f"topologies.{name}")
-    for value in vars(module).values():
-        if (
-            isinstance(value, type)
-            and issubclass(value, Topo)
-            and value.__module__ == module.__name__
-        ):
-            return value
-    raise ScenarioError(
-        f"topologies/{name}.py has no subclass of Topo: add one with a build method"
-    )
+    topology = subclass_in(module, Topo)
+    if topology is None:
+        raise ScenarioError(
+            f"topologies/{name}.py has no subclass of Topo: add one with a build method"
+        )
+    return topology
 
 
 def topology_parameters(name: str) -> list[Parameter]:

@@ -29,6 +29,7 @@ from emulation.radio.wire import WireSpec
 from emulation.scenario.access_point import AccessPointSpec
 from emulation.scenario.connectivity import connected
 from emulation.scenario.faults import Fault
+from emulation.scenario.navigation import announcements
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from emulation.workloads.base import Operation
 
@@ -177,7 +178,7 @@ def scenarios(draw: Draw, design: Design) -> Scenario:
         radio=radio if network.wire is None else radio.model_copy(update={"range": None}),
         nodes=network.nodes,
         workload=tuple(workload),
-        navigation=_navigation(network.clients) if service.needs_routes else (),
+        navigation=announcements(_legs(network.clients)) if service.needs_routes else (),
         road_map=tuple(node.waypoints[-1][1:] for node in network.nodes)
         if service.needs_map
         else (),
@@ -369,17 +370,7 @@ def _area(network: _Network) -> tuple[float, float, float, float]:
     return x0, y0, max(*xs, x0 + RANGE), max(*ys, y0 + RANGE)
 
 
-def _navigation(clients: Sequence[NodeSpec]) -> tuple[Operation, ...]:
-    """Return what navigators tell the clients that move."""
-    operations = [
-        Operation(
-            time=max(leg.time, 0.0),
-            node=node.id,
-            action="navigate",
-            event=dict(zip(Leg._fields[1:], leg[1:], strict=True)),
-        )
-        for node in clients
-        for leg in legs(node.waypoints)
-        if math.isfinite(leg.speed)
-    ]
-    return tuple(sorted(operations, key=lambda operation: operation.time))
+def _legs(clients: Sequence[NodeSpec]) -> Iterator[tuple[int, Leg]]:
+    """Yield the legs of the clients that move, each with its node."""
+    for node in clients:
+        yield from ((node.id, leg) for leg in legs(node.waypoints) if math.isfinite(leg.speed))

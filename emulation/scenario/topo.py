@@ -31,6 +31,7 @@ from emulation.radio.wire import WireSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.scenario.connectivity import connected
 from emulation.scenario.faults import make_faults
+from emulation.scenario.navigation import announcements
 from emulation.scenario.radio_settings import RadioSettings
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario, WorkloadSpec
 from emulation.workloads.base import Operation, Workload
@@ -413,18 +414,12 @@ class Topo:
         """Return the routes that navigators announce to clients, if the protocol needs them."""
         if not service_of(protocol).needs_routes:
             return ()
-        operations = [
-            Operation(
-                time=max(leg.time, 0.0),
-                node=node.id,
-                action="navigate",
-                event=dict(zip(Leg._fields[1:], leg[1:], strict=True)),
-            )
+        return announcements(
+            (node.id, leg)
             for node in nodes
             for leg in announced.get(node.name, ())
             if leg.time < self.duration
-        ]
-        return tuple(sorted(operations, key=lambda operation: operation.time))
+        )
 
     def _area(self, wired: Sequence[Position2D] = ()) -> tuple[float, float, float, float]:
         """Return the mobility model's area, or the box around all nodes if they stand still.

@@ -6,13 +6,13 @@ Shared modules (`_OTHERS`) hold none.
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Mapping
 from typing import Any, Final
 
 import emulation.workloads
 from emulation.errors import ScenarioError
 from emulation.workloads.base import Workload
+from nodeapp.discovery import modules_in, subclass_in
 from nodeapp.parameters import Parameter, ParameterError, convert, suggestion
 
 WORKLOAD: Final = "workload"
@@ -24,8 +24,7 @@ _OTHERS: Final = frozenset({"arrivals", "base", "patterns", __name__.rpartition(
 
 def workload_names() -> list[str]:
     """Return the names of the workloads, sorted."""
-    modules = (module.name for module in pkgutil.iter_modules(emulation.workloads.__path__))
-    return sorted(name for name in modules if name not in _OTHERS)
+    return modules_in(emulation.workloads, _OTHERS)
 
 
 def workload_class(name: str) -> type[Workload]:
@@ -40,16 +39,12 @@ def workload_class(name: str) -> type[Workload]:
         near = suggestion(name, workload_names())
         raise ScenarioError(f"no workload {name!r}{near}; there are: {known}")
     module = importlib.import_module(f"{emulation.workloads.__name__}.{name}")
-    for value in vars(module).values():
-        if (
-            isinstance(value, type)
-            and issubclass(value, Workload)
-            and value.__module__ == module.__name__
-        ):
-            return value
-    raise ScenarioError(
-        f"emulation/workloads/{name}.py has no subclass of Workload: add one with operations()"
-    )
+    workload = subclass_in(module, Workload)  # type: ignore[type-abstract]
+    if workload is None:
+        raise ScenarioError(
+            f"emulation/workloads/{name}.py has no subclass of Workload: add one with operations()"
+        )
+    return workload
 
 
 def workload_parameters(name: str) -> list[Parameter]:

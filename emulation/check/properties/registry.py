@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from typing import Final
 
 from emulation.check import properties
 from emulation.check.properties.base import Property
 from emulation.errors import ScenarioError
+from nodeapp.discovery import modules_in, subclass_in
 from nodeapp.parameters import suggestion
 from nodeapp.pubsub.promises import Promises
 
@@ -17,8 +17,7 @@ _OTHERS: Final = frozenset({"base", __name__.rpartition(".")[2]})
 
 def property_names() -> list[str]:
     """Return the names of the properties, sorted."""
-    names = (module.name for module in pkgutil.iter_modules(properties.__path__))
-    return sorted(name for name in names if name not in _OTHERS)
+    return modules_in(properties, _OTHERS)
 
 
 def promised(promises: Promises) -> list[Property]:
@@ -33,13 +32,9 @@ def property_named(name: str) -> Property:
         near = suggestion(name, property_names())
         raise ScenarioError(f"no property {name!r}{near}; there are: {known}")
     module = importlib.import_module(f"{properties.__name__}.{name}")
-    for value in vars(module).values():
-        if (
-            isinstance(value, type)
-            and issubclass(value, Property)
-            and value.__module__ == module.__name__
-        ):
-            return value()
-    raise ScenarioError(
-        f"emulation/check/properties/{name}.py has no subclass of Property: add one"
-    )
+    rule = subclass_in(module, Property)  # type: ignore[type-abstract]
+    if rule is None:
+        raise ScenarioError(
+            f"emulation/check/properties/{name}.py has no subclass of Property: add one"
+        )
+    return rule()
