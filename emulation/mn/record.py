@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from emulation.mn.session import LIMITS, Session
 from emulation.plain_file import read_plain_file
-from emulation.scenario.owner import has_ended
+from emulation.scenario.owner import cause_of_death
 from emulation.scenario.records import Owner, Provenance
 from emulation.scenario.runfolder import UNFINISHED, here, read_typed, write_json
 
@@ -108,9 +108,8 @@ def note_killed(folder: Path) -> bool:
     Raises OSError.
     """
     record = read_typed(folder / OUTCOME, ScriptRecord, [])
-    if record is None or record.owner is None or not has_ended(record.owner):
-        return False
-    return end_early(folder, f"the run was killed: its process {record.owner.pid} is gone")
+    cause = None if record is None else cause_of_death(record.owner)
+    return cause is not None and end_early(folder, cause)
 
 
 def end_early(folder: Path, cause: str) -> bool:

@@ -31,6 +31,13 @@ def has_ended(owner: Owner) -> bool:
     return _began(owner.pid) != owner.began
 
 
+def cause_of_death(owner: Owner | None) -> str | None:
+    """Return that a run was killed, for its record, if its process has ended; else None."""
+    if owner is None or not has_ended(owner):
+        return None
+    return f"the run was killed: its process {owner.pid} is gone"
+
+
 def _here() -> tuple[str, str]:
     return BOOT.read_text(encoding="ascii").strip(), str(Path("/proc/self/ns/pid").readlink())
 

@@ -31,7 +31,7 @@ from emulation.errors import RunFolderError, ScenarioError, first_problem
 from emulation.plain_file import read_plain_file
 from emulation.scenario import prompt
 from emulation.scenario.faults import Fault
-from emulation.scenario.owner import has_ended, this_process
+from emulation.scenario.owner import cause_of_death, this_process
 from emulation.scenario.prompt import PromptCommand
 from emulation.scenario.provenance import code
 from emulation.scenario.records import (
@@ -163,9 +163,9 @@ class RunFolder:
         Raises OSError.
         """
         record = read_record(self, [])
-        if record is None or record.owner is None or not has_ended(record.owner):
+        cause = None if record is None else cause_of_death(record.owner)
+        if record is None or cause is None:
             return False
-        cause = f"the run was killed: its process {record.owner.pid} is gone"
         killed = {"ended": "killed", "problems": (*record.problems, cause)}
         self._replace_record(record.model_copy(update=killed | {"lasted": None, "owner": None}))
         return True
