@@ -167,11 +167,7 @@ class Agreement:
     @property
     def sides(self) -> tuple[Side, Side]:
         """Both sides, with only the repeats that count."""
-        first, second = (
-            Side(side.name, tuple(side.runs[i] for i in self.counted))
-            for side in (self.first, self.second)
-        )
-        return first, second
+        return self.first.only(self.counted), self.second.only(self.counted)
 
     @property
     def needed(self) -> int | None:
@@ -201,8 +197,7 @@ def compare(first: Side, second: Side) -> Agreement:
     )
     enough = len(kept) >= LEAST_REPEATS
     counted = kept if enough else tuple(repeats)
-    a = Side(first.name, tuple(first.runs[i] for i in counted))
-    b = Side(second.name, tuple(second.runs[i] for i in counted))
+    a, b = first.only(counted), second.only(counted)
     kinds = {
         kind: compared(a, b, lambda run, kind=kind: float(run.frames.get(kind, 0)))  # type: ignore[misc]
         for kind in dict.fromkeys(kind for run in (*a.runs, *b.runs) for kind in sorted(run.frames))

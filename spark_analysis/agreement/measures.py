@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -83,6 +83,10 @@ class Side:
 
     name: str
     runs: tuple[Measures, ...]
+
+    def only(self, repeats: Iterable[int]) -> Side:
+        """Return the side with the runs of some repeats, numbered from 0."""
+        return Side(self.name, tuple(self.runs[i] for i in repeats))
 
     def values(self, of: Callable[[Measures], float]) -> list[float]:
         """Return what was measured in each run, without NaN."""

@@ -114,10 +114,10 @@ def _delays(agreement: Agreement, analysis: Analysis) -> list[Array]:
     remote = remote[~remote["local"].eq(True)]
     return [
         np.asarray(
-            remote[remote["run"].isin([side.runs[i].run for i in agreement.counted])]["delay"],
+            remote[remote["run"].isin([run.run for run in side.runs])]["delay"],
             dtype=float,
         )
-        for side in (agreement.first, agreement.second)
+        for side in agreement.sides
     ]
 
 
