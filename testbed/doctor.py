@@ -90,7 +90,7 @@ def doctor(as_json: JsonOption = False) -> None:
     ways = Table("", "a radio", "is", title="Three ways to Wi-Fi (docs/backends.md)")
     for way in WAYS:
         ways.add_row(mark(findings[way.subject]), way.command, way.gives)
-    Console().print(table, ways)
+    Console(emoji=False).print(table, ways)
     _end(findings.values())
 
 

@@ -33,7 +33,7 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List topologies, workloads, protocols, backends and papers, or the parameters of one."""
-    out = Console()
+    out = Console(emoji=False)
     if name is None:
         everything = _everything()
         if as_json:

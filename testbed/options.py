@@ -26,7 +26,7 @@ HOME = ROOT if IS_CHECKOUT else Path.cwd()
 RUNS = HOME / "runs"
 FAILED, USAGE = 1, 2
 
-console = Console(stderr=True)
+console = Console(stderr=True, emoji=False)
 
 
 TOPOLOGY_ARGUMENT: Final = typer.Argument(
@@ -127,7 +127,7 @@ def end_interrupted(message: str) -> NoReturn:
 def print_error(message: str) -> None:
     """Print an error that is not the last one."""
     # Not to `console`, which may be quiet.
-    Console(stderr=True).print(
+    Console(stderr=True, emoji=False).print(
         f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True
     )
 

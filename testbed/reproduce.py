@@ -115,7 +115,7 @@ def _list() -> None:
     table = Table(Column("paper", no_wrap=True), "what", "presets", box=SIMPLE, pad_edge=False)
     for row in papers_rows():
         table.add_row(*row)
-    Console().print(table)
+    Console(emoji=False).print(table)
 
 
 def _papers(name: str) -> list[Paper]:

@@ -161,3 +161,10 @@ def set_up_as_nobody(tmp_path: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+def test_words_between_colons_stay_words() -> None:
+    code, output = invoke("run", "root:x:0", "flooding")
+    assert (code, "no topology 'root:x:0'" in output) == (2, True)
+    code, output = invoke("list", "semantic-overlay")
+    assert (code, "\U0001f170" not in output) == (0, True)
