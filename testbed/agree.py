@@ -13,10 +13,10 @@ from rich.table import Table
 
 from capture.limits import explained
 from emulation.backends.base import Backend, Observer
-from emulation.backends.registry import backends
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.vm.backend import SUFFIX, GuestBackend
+from emulation.vm.waiting import all_backends
 from nodeapp.parameters import suggestion
 from spark_analysis.agreement import text
 from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, AgreementOutcome
@@ -165,7 +165,7 @@ def _repeats(text: str) -> int:
 
 
 def _backends(text: str) -> list[Backend]:
-    by_name = backends()
+    by_name = all_backends()
     requested = [name.strip() for name in text.split(",")]
     for name in requested:
         if name.removesuffix(SUFFIX) not in by_name:

@@ -6,9 +6,9 @@ from typing import Final
 
 import typer
 
-from emulation.backends.registry import backends
 from emulation.check.properties.registry import property_names
 from emulation.errors import ScenarioError
+from emulation.vm.waiting import all_backends
 from emulation.workloads.registry import FILE, workload_names
 from nodeapp.pubsub.registry import PROTOCOLS
 from spark_analysis.papers.registry import load_paper, paper_names
@@ -42,7 +42,7 @@ def workloads() -> list[str]:
 
 def backend_names() -> list[str]:
     """Return the backends."""
-    return list(backends())
+    return list(all_backends())
 
 
 def listed() -> list[str]:
@@ -65,7 +65,7 @@ def several_backends(incomplete: str) -> list[str]:
     """Return what `--backends` may be: names with commas between."""
     before, comma, _ = incomplete.rpartition(",")
     chosen = before.split(",")
-    return [f"{before}{comma}{name}" for name in backends() if name not in chosen]
+    return [f"{before}{comma}{name}" for name in all_backends() if name not in chosen]
 
 
 def _arguments(context: typer.Context) -> list[str]:

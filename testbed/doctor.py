@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from emulation.backends.registry import backends
 from emulation.network import switches
+from emulation.vm.waiting import all_backends
 from nodeapp import compiled
 from nodeapp.installation import PROGRAM
 from spark_analysis.engine import class_data
@@ -103,7 +103,7 @@ def examine() -> list[Diagnosis]:
     """Return a finding for every backend, the analysis and the virtual machine."""
     findings = [
         Diagnosis(f"backend {name}", backend.summary, tuple(backend.obstacles()), name in NEEDED)
-        for name, backend in backends().items()
+        for name, backend in all_backends().items()
     ]
     mesh = tuple(switches.obstacles())
     controller = switches.controller()

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from emulation.backends.registry import backends
 from emulation.errors import ScenarioError
 from emulation.scenario.settings import protocol_parameters
+from emulation.vm.waiting import all_backends
 from emulation.workloads.registry import workload_names, workload_parameters, workload_summary
 from nodeapp.parameters import Parameter, suggestion
 from nodeapp.pubsub.registry import PROTOCOLS
@@ -54,7 +54,7 @@ def list_(
         elif name in workload_names():
             parameters = workload_parameters(name)
         else:
-            kinds = {**dict.fromkeys(backends(), "backend"), **dict.fromkeys(PAPERS, "paper")}
+            kinds = {**dict.fromkeys(all_backends(), "backend"), **dict.fromkeys(PAPERS, "paper")}
             if name in kinds:
                 fail(f"{name} is a {kinds[name]}, which has no parameters to list", USAGE)
             names = ", ".join(completing.listed())
@@ -80,7 +80,7 @@ def _everything() -> dict[str, list[tuple[str, str]]]:
         "Topologies": [(n, _summary(n)) for n in topology_names()],
         "Workloads": [(n, workload_summary(n)) for n in workload_names()],
         "Protocols": [(n, entry.summary) for n, entry in PROTOCOLS.items()],
-        "Backends": [(n, entry.summary) for n, entry in backends().items()],
+        "Backends": [(n, entry.summary) for n, entry in all_backends().items()],
         "Papers": [(n, f"{what}\n{costs}".strip()) for n, what, costs in papers_rows()],
     }
 

@@ -10,9 +10,9 @@ import typer
 
 from capture.limits import explained
 from emulation.backends.base import Backend, BackendError, LiveRun
-from emulation.backends.registry import backends
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
+from emulation.vm.waiting import WITHOUT_PROMPT, all_backends
 from nodeapp.installation import PROGRAM
 from nodeapp.parameters import suggestion
 from testbed.ahead import AnalysisOutcome, Analyst, possible
@@ -166,7 +166,7 @@ def cli(
 
 
 def _backend(name: str) -> Backend:
-    available = backends()
+    available = all_backends()
     if name not in available:
         near = suggestion(name, available)
         fail(f"no backend {name!r}{near}; there are: {', '.join(available)}", USAGE)
@@ -182,10 +182,10 @@ def _execute(
     end: _End = _AS_IT_IS,
     live: bool = False,
 ) -> None:
-    if live and backend.name == "virtual":
-        fail("--live is for runs in real time: the report of a virtual run has its replay", USAGE)
-    if interact is not None and backend.name == "virtual":
-        fail("cli needs a backend in real time: the time of a virtual run does not wait", USAGE)
+    if live and backend.name in WITHOUT_PROMPT:
+        fail(f"--live is for runs in real time: the report on {backend.name} has a replay", USAGE)
+    if interact is not None and backend.name in WITHOUT_PROMPT:
+        fail(f"cli needs a backend in real time: the time on {backend.name} does not wait", USAGE)
     obstacles = backend.obstacles()
     if obstacles:
         fail(obstacles[0])
@@ -232,6 +232,8 @@ def _perform(
     except KeyboardInterrupt:
         folder.give_to_caller()
         _refuse_defects(folder)
+        if not any(folder.captures.iterdir()):
+            end_interrupted(f"interrupted: nothing was captured (run folder: {folder.path})")
         end_interrupted(
             "interrupted: captures up to here are kept; analyse them: "
             f"{PROGRAM} analyze {folder.path}"

@@ -22,10 +22,11 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import build as images
 from emulation.vm import qemu
+from emulation.vm.closed import FILES
 from emulation.vm.errors import VmError
 from emulation.vm.inputs import inputs_of
 from emulation.vm.probe import Choice
-from emulation.vm.run import MachineOptions, run_in_vm, testbed
+from emulation.vm.run import MachineOptions, run_in_vm, run_waiting, testbed
 from emulation.vm.staging import Staging, staging
 from nodeapp.installation import PROGRAM
 from testbed.commands import COMMANDS
@@ -50,6 +51,7 @@ app = typer.Typer(
 
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 ACCELERATORS = ("auto", "kvm", "tcg")
+CLOCKS = ("real", "virtual")
 ON_THE_HOST = frozenset(
     {"analyze", "sweep", "reproduce", "agree", "test", "vm"}
     | {"artifact", "compile", "export-trace", "export-workload"}
@@ -88,6 +90,14 @@ CpusOption = Annotated[int, typer.Option("--cpus", min=1, max=64, help="processo
 LimitOption = Annotated[
     float | None,
     typer.Option("--time-limit", min=1.0, help="seconds after which the machine is ended"),
+]
+ClockOption = Annotated[
+    str,
+    typer.Option(
+        "--clock",
+        help="virtual: it counts instructions, so a run is not late and is the same each time",
+        autocompletion=lambda: list(CLOCKS),
+    ),
 ]
 ShareOption = Annotated[
     list[Path] | None,
@@ -153,12 +163,14 @@ def run(
     cpus: CpusOption = qemu.PROCESSORS,
     time_limit: LimitOption = None,
     share: ShareOption = None,
+    clock: ClockOption = "real",
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
 ) -> None:
     """Run a scenario in the virtual machine and analyse it here; or any other command there.
 
     Example: vm run roaming_field broker-gpsr --backend tap --nodes 10
+    Example: vm run --clock virtual --share scripts mn scripts/handover.py
     Example: vm run -- doctor
     """
     words = list(context.args)
@@ -169,8 +181,8 @@ def run(
     if words[0] in ON_THE_HOST or "--no-captures" in words:
         what = words[0] if words[0] in ON_THE_HOST else "--no-captures"
         fail(f"{what} does not work in the virtual machine: use it without `vm run`", USAGE)
-    options = _options(accel, memory, cpus, time_limit, share)
-    _scenario(words, runs, options, analyze, terminal=_at_terminal())
+    options = _options(accel, memory, cpus, time_limit, share, clock)
+    _scenario(words, runs, options, analyze, terminal=not options.waits and _at_terminal())
 
 
 @app.command(cls=GuestCommand, context_settings=PASS_ON)
@@ -258,7 +270,7 @@ def _scenario(
         if extra := [word for word in OF_ANALYSIS if word in words]:
             fail(f"{extra[0]} is for the analysis, which runs here: analyze {extra[0]} RUN", USAGE)
         _check_scenario(words)
-    here = ["--no-analyze", "--runs", str(runs.absolute())]
+    here = ["--no-analyze", "--runs", FILES if options.waits else str(runs.absolute())]
     if words[0] == "mn":  # what follows a script's name is the script's
         words = [words[0], *here, *words[1:]]
     elif words[0] in RUNNERS:
@@ -323,15 +335,25 @@ def _in_guest(
                         highlight=False,
                         soft_wrap=True,
                     )
-                code = run_in_vm(
-                    command,
-                    observer=stages,
-                    share_rw=stage.path,
-                    share_target=stage.runs,
-                    options=options,
-                    terminal=terminal,
-                    interrupts=interrupts,
-                )
+                if options.waits:
+                    code = run_waiting(
+                        command,
+                        stage.path,
+                        observer=stages,
+                        shown=stage.runs,
+                        options=options,
+                        interrupts=interrupts,
+                    )
+                else:
+                    code = run_in_vm(
+                        command,
+                        observer=stages,
+                        share_rw=stage.path,
+                        share_target=stage.runs,
+                        options=options,
+                        terminal=terminal,
+                        interrupts=interrupts,
+                    )
             return code, stage.folders
         except KeyboardInterrupt:
             stages.hide()
@@ -357,11 +379,24 @@ def _errors() -> Iterator[None]:
 
 
 def _options(
-    accel: str, memory: int, cpus: int, time_limit: float | None, share: list[Path] | None
+    accel: str,
+    memory: int,
+    cpus: int,
+    time_limit: float | None,
+    share: list[Path] | None,
+    clock: str = CLOCKS[0],
 ) -> MachineOptions:
     if accel not in ACCELERATORS:
         fail(f"--accel takes one of {', '.join(ACCELERATORS)}, not {accel!r}", USAGE)
-    return MachineOptions(cast("Choice", accel), memory, cpus, time_limit, tuple(share or ()))
+    if clock not in CLOCKS:
+        fail(f"--clock takes one of {', '.join(CLOCKS)}, not {clock!r}", USAGE)
+    waits = clock == "virtual"
+    if waits and accel == "kvm":
+        fail("--clock virtual counts instructions, which KVM cannot: leave out --accel kvm", USAGE)
+    if waits and cpus not in {1, qemu.PROCESSORS}:
+        fail("--clock virtual has one processor: leave out --cpus", USAGE)
+    shares = tuple(share or ())
+    return MachineOptions(cast("Choice", accel), memory, cpus, time_limit, shares, waits)
 
 
 def _at_terminal(needed: bool = False) -> bool:

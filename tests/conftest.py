@@ -43,11 +43,11 @@ RADIOS: Final = (
     "tests/emulation/vm/test_hwsim.py",
     "tests/emulation/vm/test_hwsim_in_the_guest.py",
 )
-"""Runs in the virtual machine that must keep time: one at a time, beside all others."""
+"""Runs in the machine whose clock waits, which take long: beside all others of the machine."""
 SOURCES: Final = ("tests/test_house.py", "tests/test_house_names.py")
 """Files that read all of the project's sources, once."""
 MACHINE: Final = "mark.vm"
-"""Other files of the virtual machine: one at a time, and they give way to those."""
+"""Other files of the virtual machine: one at a time, and they give way to all others."""
 BUILDS: Final = "tests/emulation/vm/test_build.py"
 """Needs root, but touches folders of its own only."""
 ALONE: Final = "mark.root"
@@ -71,8 +71,6 @@ NOWHERE: Final = "/nowhere"
 
 GIVING_WAY: Final = 19
 """Niceness of tests whose processes need not keep time, and of what they start."""
-EMULATED: Final = -7
-"""That of those that keep time on an emulated processor."""
 GARBAGE: Final = (100_000, 50, 100)
 """Thresholds of the garbage collector: objects, and collections of each younger generation."""
 
@@ -83,7 +81,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if hasattr(item.config, "workerinput"):
         scope = scope_of(item.nodeid, item.config.rootpath)
         timed = scope != MACHINE and item.get_closest_marker("root") is not None
-        niceness = EMULATED if scope == RADIOS[0] else 0 if timed else GIVING_WAY
+        niceness = 0 if timed else GIVING_WAY
         with suppress(PermissionError):  # only root may take a niceness back
             os.setpriority(os.PRIO_PROCESS, 0, niceness)
     variables = [name for mark, name in HIDDEN.items() if item.get_closest_marker(mark) is None]

@@ -54,6 +54,7 @@ Ryu's environment needs no exception: `emulation.network.switches` starts what i
 """
 NO_MODULES = {
     "emulation.log": "the file that the helpers of a run write to",
+    "testbed.closed": "of the kernel's command line",
     "testbed.control": "the guest's port for commands",
 }
 """Strings that look like names of modules, and what they are."""

@@ -145,7 +145,7 @@ class RunFolder:
         began = epoch_ns / 1e9 if started is None else started
         record = RunRecord(
             backend=backend,
-            started=datetime.fromtimestamp(began, UTC).isoformat(timespec="seconds"),
+            started=_in_words(began),
             epoch_ns=epoch_ns,
             ended=ended,
             wall_seconds=round(wall_seconds, 3),
@@ -169,6 +169,22 @@ class RunFolder:
         killed = {"ended": "killed", "problems": (*record.problems, cause)}
         self._replace_record(record.model_copy(update=killed | {"lasted": None, "owner": None}))
         return True
+
+    def note_outside(self, backend: str, began: float, wall_seconds: float) -> None:
+        """Amend run.json of a run in a machine by what only the outside knows.
+
+        That is when it really began, Unix seconds, how long it took, and the testbed's commit.
+        Raises OSError.
+        """
+        record = read_record(self, [])
+        if record is not None:
+            outside = {
+                "backend": backend,
+                "started": _in_words(began),
+                "wall_seconds": round(wall_seconds, 3),
+                "code": code(),
+            }
+            self._replace_record(record.model_copy(update=outside))
 
     def _replace_record(self, record: RunRecord) -> None:
         reserved = None if record.ended == "running" else self.reserved
@@ -282,6 +298,10 @@ class Run:
             (self.name, node.name, node.id, int(ipaddress.IPv4Address(node.address)))
             for node in self.scenario.nodes
         ]
+
+
+def _in_words(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
 
 
 def read_typed(path: Path, model: type[_Read], problems: list[str]) -> _Read | None:

@@ -58,8 +58,7 @@ class GuestBackend:
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot boot a virtual one; the guest checks its own obstacles."""
-        obstacle = tools.obstacle()
-        return [] if obstacle is None else [obstacle]
+        return vm_obstacles()
 
     def execute(
         self,
@@ -75,7 +74,7 @@ class GuestBackend:
         if interact is not None:
             raise BackendError("no prompt here: use vm cli")
         path = folder.path.resolve()
-        heard = _Heard(observer)
+        heard = GuestReports(observer)
         errors = bytearray()
         with Interrupts() as interrupts:
             try:
@@ -97,7 +96,7 @@ class GuestBackend:
         if code == 130:
             raise KeyboardInterrupt
         if code != 0:
-            raise BackendError(heard.error or _last_line(errors) or f"it ended with {code}")
+            raise BackendError(heard.reason(code, errors.decode(errors="replace")))
 
 
 class _Kept:
@@ -110,7 +109,7 @@ class _Kept:
         self._machine: Machine | None = None
 
     def run(
-        self, command: list[str], heard: _Heard, errors: bytearray, interrupts: Interrupts
+        self, command: list[str], heard: GuestReports, errors: bytearray, interrupts: Interrupts
     ) -> int:
         """Run a command of the guest; return its exit code.  Raises as `run_in_vm` does."""
         try:
@@ -144,13 +143,18 @@ class _Kept:
         self._ending.close()
 
 
-class _Heard:
+class GuestReports:
     """Passes on the reports of the machine and of the run in it."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._rest = b""
-        self.error = ""
+        self._error = ""
+
+    def reason(self, code: int, errors: str) -> str:
+        """Return why a run failed, which ended with that code and wrote these errors."""
+        last = errors.strip().rpartition("\n")[2]
+        return self._error or last or f"it ended with {code}"
 
     def stage(self, text: str) -> None:
         self._observer.stage(text)
@@ -170,7 +174,13 @@ class _Heard:
                 case {"problem": str() as text}:
                     self._observer.problem(text)
                 case {"error": str() as text}:
-                    self.error = text
+                    self._error = text
+
+
+def vm_obstacles() -> list[str]:
+    """Return why this machine cannot boot a virtual one, a line each."""
+    obstacle = tools.obstacle()
+    return [] if obstacle is None else [obstacle]
 
 
 def _parsed(line: bytes) -> Any:
@@ -178,8 +188,3 @@ def _parsed(line: bytes) -> Any:
         return json.loads(line)
     except ValueError:  # printed by a library
         return None
-
-
-def _last_line(data: bytearray) -> str:
-    lines = data.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""

@@ -33,6 +33,7 @@ from emulation.vm import kernel, mirror, tools
 from emulation.vm.errors import VmError
 from emulation.vm.inputs import DEBIAN_PACKAGES, PYTHON, SUITE, ImageInputs, inputs_of
 from emulation.vm.machine import start_tied
+from emulation.vm.qemu import pad
 
 CACHE_VARIABLE: Final = "TESTBED_VM_CACHE"
 NEEDED: Final = 1600 << 20
@@ -41,6 +42,8 @@ SILENT: Final = 900.0
 """Seconds without output after which a step of a build is given up."""
 KEPT: Final = 3
 """Number of most recently used images that are kept."""
+IN_IMAGE: Final = ("agent.py", "start", "closed", "modprobe")
+"""Files of the guest that are in the image; `init` is in the initramfs."""
 UNFINISHED: Final = ".building-"
 PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
@@ -182,7 +185,7 @@ class _Build:
         testbed = stage / "testbed"
         testbed.mkdir(parents=True)
         here = Path(__file__).parent
-        for source in ("channel.py", "guest/agent.py", "guest/start", "guest/modprobe"):
+        for source in ("channel.py", *(f"guest/{name}" for name in IN_IMAGE)):
             shutil.copy2(here / source, testbed)
         if self._inputs.extra is not None:
             shutil.copytree(self._inputs.extra, stage / "extra", symlinks=True)
@@ -232,6 +235,7 @@ class _Build:
         except kernel.KernelError as error:
             raise VmError(str(error)) from error
         (out / "initramfs").write_bytes(archive)
+        pad(out / "root.squashfs")
         packed.unlink()
         (out / "busybox").unlink()
         shutil.rmtree(out / "modules")

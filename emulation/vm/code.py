@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from emulation.vm.qemu import PAGE, pad
+
 PACKAGES: Final = ("testbed", "emulation", "nodeapp", "capture", "spark_analysis", "topologies")
 COMPILED: Final = (*PACKAGES, ".ryu")
 FOLDERS: Final = (*COMPILED, "tests")
@@ -39,7 +41,7 @@ def pack(project: Path, cache: Path, folders: Iterable[str] = FOLDERS) -> Path |
     """
     all_folders = [project / name for name in folders]
     existing = [folder for folder in all_folders if folder.is_dir() and not folder.is_symlink()]
-    key = hashlib.sha256(repr(sorted(_facts(existing))).encode()).hexdigest()[:16]
+    key = hashlib.sha256(repr((PAGE, *sorted(_facts(existing)))).encode()).hexdigest()[:16]
     packed = cache / f"{PREFIX}{key}.squashfs"
     try:
         if packed.is_file():
@@ -67,6 +69,7 @@ def _make(folders: Sequence[Path], packed: Path) -> None:
         subprocess.run(
             command, check=True, timeout=LIMIT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
+        pad(archive)
         archive.replace(packed)
 
 

@@ -18,7 +18,7 @@ SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"
 """Python of the suite, for which wheels are fetched."""
 LOCK: Final = "requirements/dev.lock"
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Increase when a change to the build makes a different image of the same inputs."""
 
 DEBIAN_PACKAGES: Final = (
@@ -43,6 +43,7 @@ FROM_HERE: Final = (
     "cpio.py",
     "guest/agent.py",
     "guest/start",
+    "guest/closed",
     "guest/modprobe",
     "guest/init",
     "guest/customize",

@@ -11,6 +11,7 @@ so it contains them and their dependencies, in loading order.
 
 from __future__ import annotations
 
+import itertools
 import lzma
 import struct
 import subprocess
@@ -28,6 +29,8 @@ BOOT_MODULES: Final = (
     *("virtio_console", "9pnet_virtio", "9p", "tun"),
 )
 """Modules for the root file system and the way to the host; all others load from the image."""
+CLOSED_MODULES: Final = ("squashfs", "overlay", "tun", "nfit", "nd_pmem")
+"""The same for a closed machine, which has all files in memory."""
 EARLY: Final = "lib/early"
 
 
@@ -102,23 +105,32 @@ def parse_dependencies(text: str) -> dict[str, tuple[str, ...]]:
 def initramfs(modules: Path, busybox: Path) -> bytes:
     """Return the initramfs with modules from a kernel's module folder.  Raises OSError."""
     dependencies = parse_dependencies((modules / "modules.dep").read_text(encoding="ascii"))
-    order = load_order(dependencies, BOOT_MODULES)
-    names = [f"{EARLY}/{PurePosixPath(path).name}" for path in order]
+    lists = {
+        name: load_order(dependencies, wanted)
+        for name, wanted in (("modules", BOOT_MODULES), ("modules.closed", CLOSED_MODULES))
+    }
     return cpio.archive(
         [
-            *(cpio.folder(name) for name in ("bin", "dev", "proc", "lib", EARLY, "mnt")),
+            *(cpio.folder(name) for name in ("bin", "dev", "proc", "sys", "lib", EARLY, "mnt")),
             cpio.character_device("dev/console", 5, 1),
             cpio.character_device("dev/kmsg", 1, 11),
             cpio.file("bin/busybox", busybox.read_bytes(), 0o755),
             cpio.link("bin/sh", "busybox"),
             cpio.file("init", (GUEST / "init").read_bytes(), 0o755),
-            cpio.file("modules", "".join(f"/{name}\n" for name in names).encode()),
             *(
-                cpio.file(name, (modules / path).read_bytes())
-                for name, path in zip(names, order, strict=True)
+                cpio.file(name, "".join(f"/{_early(path)}\n" for path in order).encode())
+                for name, order in lists.items()
+            ),
+            *(
+                cpio.file(_early(path), (modules / path).read_bytes())
+                for path in dict.fromkeys(itertools.chain(*lists.values()))
             ),
         ]
     )
+
+
+def _early(path: str) -> str:
+    return f"{EARLY}/{PurePosixPath(path).name}"
 
 
 def _module_name(path: str) -> str:

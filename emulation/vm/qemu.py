@@ -8,6 +8,7 @@ the file system.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ QEMU: Final = "qemu-system-x86_64"
 MEMORY: Final = 2048
 """MiB."""
 PROCESSORS: Final = 2
+BOARD: Final = "q35,smbus=off,sata=off,vmport=off,hpet=off"
 KERNEL_ARGUMENTS: Final = (
     "console=ttyS0",
     "loglevel=5",  # warnings, and messages of the guest's own scripts
@@ -39,6 +41,17 @@ KERNEL_ARGUMENTS: Final = (
     "init_on_alloc=0",
     "transparent_hugepage=never",
 )
+CLOSED_ARGUMENTS: Final = ("testbed.closed", "nokaslr")
+"""Further ones of a closed machine: the second makes addresses the same each time."""
+CLOSED_DATE: Final = "2026-01-01T00:00:00"
+"""When a closed machine boots, by its own clock, UTC."""
+EMULATED: Final = "max,erms=off,fsrm=off,avx=off,avx2=off"
+"""An emulated rep movsb, which Linux uses if the CPU claims it is fast, works byte by byte, and
+emulated AVX, which the C library and NumPy would use, is slower than SSE."""
+PAGE: Final = 2 << 20
+"""Bytes: files that are a guest's memory are multiples of it."""
+MOST: Final = "16G"
+"""Of a closed machine's memory and files together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +94,74 @@ def boot_options(hardware: Hardware, kernel: Path, initramfs: Path, serial: Path
     if hardware.accelerator == "kvm":
         processor, accelerator = "host", "kvm"
     else:
-        # An emulated rep movsb, which Linux uses if the CPU claims it is fast, works byte by byte,
-        # and emulated AVX, which the C library and NumPy would use, is slower than SSE.
-        processor, accelerator = "max,erms=off,fsrm=off,avx=off,avx2=off", "tcg,thread=multi"
+        processor, accelerator = EMULATED, "tcg,thread=multi"
     return [
-        find_qemu(),
-        *("-nodefaults", "-no-user-config", "-no-reboot"),
-        *("-display", "none", "-monitor", "none", "-parallel", "none", "-nic", "none"),
-        *("-name", "testbed", "-machine", "q35,smbus=off,sata=off,vmport=off,hpet=off"),
+        *_common(kernel, initramfs),
+        *("-machine", BOARD),
         *("-accel", accelerator, "-cpu", processor),
         *("-m", f"{hardware.memory}M", "-smp", str(hardware.processors)),
         *("-rtc", "base=utc,clock=host"),
-        *("-kernel", _plain(kernel), "-initrd", _plain(initramfs)),
-        *("-chardev", f"file,id=serial,path={_plain(serial)}", "-serial", "chardev:serial"),
+        *_serial("console", serial),
     ]
+
+
+def closed_options(
+    kernel: Path,
+    initramfs: Path,
+    files: Sequence[Path],
+    results: Path,
+    *,
+    consoles: tuple[Path, Path],
+    memory: int,
+    seed: int,
+) -> list[str]:
+    """Return the command that boots a closed machine (`emulation.vm.closed`).
+
+    `files`, which are its memory, and `results`, which it writes, have sizes that are multiples of
+    `PAGE`; the kernel's messages go to the first of the consoles, those of the run to the second.
+    """
+    options = [
+        *_common(kernel, initramfs),
+        *("-machine", f"{BOARD},nvdimm=on"),
+        # One thread executes instructions, and their number is the time, 1 ns each; when all
+        # processes sleep, it is set forward to the next timer.
+        *("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"),
+        *("-cpu", f"{EMULATED},rdrand=off,rdseed=off", "-smp", "1"),
+        *("-m", f"{memory}M,slots={len(files) + 1},maxmem={MOST}"),
+        *("-rtc", f"base={CLOSED_DATE},clock=vm", "-seed", str(seed)),
+        *_serial("console", consoles[0]),
+        *_serial("progress", consoles[1]),
+        # Linux takes its command line into its random numbers.
+        *("-append", " ".join((*KERNEL_ARGUMENTS, *CLOSED_ARGUMENTS, f"testbed.seed={seed}"))),
+    ]
+    for number, path in enumerate((*files, results)):
+        size = path.stat().st_size
+        if path is results:
+            backend, device = "share=on", ""
+        else:
+            backend, device = "share=off,readonly=on", ",unarmed=on"
+        memory_of = f"memory-backend-file,id=file{number},mem-path={_plain(path)},size={size}"
+        options += ["-object", f"{memory_of},{backend}"]
+        options += ["-device", f"nvdimm,memdev=file{number}{device}"]
+    return options
+
+
+def pad(path: Path) -> None:
+    """Lengthen a file so that it can be memory of a closed machine.  Raises OSError."""
+    os.truncate(path, -(-path.stat().st_size // PAGE) * PAGE)
+
+
+def _common(kernel: Path, initramfs: Path) -> list[str]:
+    return [
+        find_qemu(),
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-name", "testbed"),
+        *("-display", "none", "-monitor", "none", "-parallel", "none", "-nic", "none"),
+        *("-kernel", _plain(kernel), "-initrd", _plain(initramfs)),
+    ]
+
+
+def _serial(name: str, path: Path) -> list[str]:
+    return ["-chardev", f"file,id={name},path={_plain(path)}", "-serial", f"chardev:{name}"]
 
 
 def machine_options(

@@ -17,8 +17,8 @@ from typing import Final, Protocol
 
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
-from emulation.vm import code, probe, qemu
-from emulation.vm.build import BuildObserver, cache_folder, ensure_image
+from emulation.vm import closed, code, probe, qemu
+from emulation.vm.build import BuildObserver, Image, cache_folder, ensure_image
 from emulation.vm.errors import VmError
 from emulation.vm.inputs import PYTHON
 from emulation.vm.logs import new_log
@@ -31,13 +31,18 @@ PASSED_ON: Final = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
 
 @dataclass(frozen=True, slots=True)
 class MachineOptions:
-    """A user's choices for the machine; memory in MiB, time limit in seconds."""
+    """A user's choices for the machine; memory in MiB, time limit in seconds.
+
+    With `waits`, its clock counts instructions (`emulation.vm.closed`): it has one emulated
+    processor, and copies of `shares`.
+    """
 
     accelerator: probe.Choice = "auto"
     memory: int = qemu.MEMORY
     processors: int = qemu.PROCESSORS
     time_limit: float | None = None
     shares: tuple[Path, ...] = field(default=())
+    waits: bool = False
 
 
 class BootObserver(BuildObserver, Protocol):
@@ -100,6 +105,50 @@ def run_in_vm(
         )
 
 
+def run_waiting(
+    command: Sequence[str],
+    folder: Path,
+    *,
+    observer: BootObserver,
+    shown: Path,
+    options: MachineOptions,
+    interrupts: Interrupts | None = None,
+) -> int:
+    """Run a command in a machine whose clock waits; return its exit code.
+
+    The guest has `folder` as `closed.FILES`, which its output on this terminal calls `shown`.
+    Raises `VmError`, KeyboardInterrupt.
+    """
+
+    def show(lines: bytes) -> None:
+        observer.hide()
+        sys.stdout.buffer.write(lines.replace(closed.FILES.encode(), bytes(shown)))
+        sys.stdout.flush()
+
+    with image_in_use(observer, interrupts) as (image, cache, log):
+        observer.stage("booting the virtual machine, whose clock waits")
+        code, _ = closed.run_closed(
+            image,
+            ["sh", "-c", 'exec "$@" 2>&1', "sh", *command],
+            folder,
+            cache=cache,
+            log=log,
+            output=show,
+            shares=_folders(options),
+            memory=options.memory,
+            interrupts=interrupts,
+            time_limit=options.time_limit,
+        )
+    return code
+
+
+def _folders(options: MachineOptions) -> tuple[Path, ...]:
+    for path in options.shares:
+        if not path.is_dir():
+            raise VmError(f"--share: no folder {path}")
+    return tuple(path.resolve() for path in options.shares)
+
+
 @contextmanager
 def booted(
     observer: BuildObserver,
@@ -112,40 +161,50 @@ def booted(
     Raises `VmError`, KeyboardInterrupt.
     """
     project = processes.PROJECT
-    cache = cache_folder()
     shares = [Share(project, project, overlay=True)]
-    for path in options.shares:
-        if not path.is_dir():
-            raise VmError(f"--share: no folder {path}")
-        shares.append(Share(path.resolve(), path.resolve()))
+    shares += [Share(path, path) for path in _folders(options)]
     if shared is not None:
         shares.append(shared)
-    image = ensure_image(observer, interrupts=interrupts)
-    compile_project(project)
-    with image.held():
+    with image_in_use(observer, interrupts) as (image, cache, log):
         accelerator, _ = probe.choose(options.accelerator, image, cache)
         note = "KVM" if accelerator == "kvm" else "emulated processor; why: doctor"
         observer.stage(f"booting the virtual machine ({note})")
         hardware = Hardware(accelerator, options.memory, options.processors)
-        try:
-            log = new_log(log_folder(cache))
-        except OSError as error:
-            raise VmError(f"cannot write {error.filename}: {error.strerror}") from error
         packed = code.pack(project, cache)
         with Machine(image, hardware, shares, log, interrupts, packed) as machine:
             observer.stage(f"virtual machine is up after {machine.boot_seconds:.1f} s")
             yield machine
 
 
-def log_folder(cache: Path) -> Path:
-    """Return the folder for machines' logs: beside the images, or where this user may write."""
+@contextmanager
+def image_in_use(
+    observer: BuildObserver, interrupts: Interrupts | None = None
+) -> Iterator[tuple[Image, Path, Path]]:
+    """Yield the image, which is built if it is missing, its cache and the path of a new log.
+
+    The cache is one that this user may write.  Raises `VmError`, KeyboardInterrupt.
+    """
+    cache = cache_folder()
+    image = ensure_image(observer, interrupts=interrupts)
+    compile_project(processes.PROJECT)
+    with image.held():
+        cache = writable(cache)
+        try:
+            log = new_log(cache / "logs")
+        except OSError as error:
+            raise VmError(f"cannot write {error.filename}: {error.strerror}") from error
+        yield image, cache, log
+
+
+def writable(cache: Path) -> Path:
+    """Return the folder for logs and packed code: that of the images, or one of this user's."""
     if os.access(cache, os.W_OK):
-        return cache / "logs"
+        return cache
     own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pubsub-testbed"
     try:
         own.mkdir(parents=True, exist_ok=True)
         if os.access(own, os.W_OK):
-            return own / "logs"
+            return own
     except OSError:
         pass
     # An unpredictable name, so that nobody can have planted anything there.

@@ -23,6 +23,20 @@ TESTBED = [sys.executable, "-m", "testbed"]
 ONE = ["--cpus", "1"]
 """One processor boots with two thirds of the work; nothing here is timed."""
 
+SCRIPT = """
+import sys
+from mn_wifi.net import Mininet_wifi
+net = Mininet_wifi()
+near, far = (net.addStation(f"sta{x}", position=f"{x},0,0", range=100) for x in (1, 60))
+net.addAccessPoint("ap1", ssid="s", mode="g", channel="1", position="30,30,0", range=100)
+net.configureWifiNodes()
+net.build()
+net.aps[0].start([])
+print(near.cmd("ping -c 3 -i 0.2 " + far.IP()))
+net.stop()
+sys.exit(3)
+"""
+
 
 @pytest.mark.parametrize(
     ("line", "message"),
@@ -40,6 +54,9 @@ ONE = ["--cpus", "1"]
         ("vm run roaming_field flooding --fault melt", "fault 'melt': write it as"),
         ("vm run roaming_field flooding --workload file:/bin/true", "/bin/true:1: not text"),
         ("vm run --scenario /dev/null", "cannot read /dev/null: it is a pipe or a device: put"),
+        ("vm run --clock lazy roaming_field flooding", "--clock takes one of real, virtual"),
+        ("vm run --clock virtual --accel kvm -- doctor", "which KVM cannot: leave out --accel kvm"),
+        ("vm run --clock virtual --cpus 4 -- doctor", "has one processor: leave out --cpus"),
         ("vm cli roaming_field flooding", "needs a terminal"),
         ("vm boot", "needs a terminal"),
         ("vm build --extra /nowhere", "--extra: no folder /nowhere"),
@@ -63,6 +80,27 @@ def test_without_qemu_a_run_says_what_to_install(
     assert code == 1
     assert "error: no image of the virtual machine: build it once with sudo" in output
     assert "virtual machine" in invoke("doctor")[1]
+
+
+@pytest.mark.vm
+@pytest.mark.root
+def test_a_script_runs_under_a_clock_that_waits(image: Image, tmp_path: Path) -> None:
+    scripts, runs = tmp_path / "scripts", tmp_path / "runs"
+    scripts.mkdir()
+    (scripts / "two.py").write_text(SCRIPT)
+    machine = ["--clock", "virtual", "--share", str(scripts), "--runs", str(runs), "--no-analyze"]
+    done = subprocess.run(
+        [*TESTBED, "vm", "run", *machine, "mn", scripts / "two.py"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "3 packets transmitted, 3 received" in done.stdout
+    (folder,) = runs.iterdir()
+    assert f"run folder: {folder}" in done.stdout
+    assert list(folder.rglob("*.pcap"))
 
 
 @pytest.mark.vm

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from emulation.network.processes import PROJECT
-from emulation.vm.machine import Machine
-from emulation.vm.run import guest_environment
+from emulation.vm.build import Image, cache_folder
+from emulation.vm.closed import run_closed
 from tests.hwsim import has_hwsim
 
 TESTS = (
@@ -26,19 +26,24 @@ takes longer to import than most of them."""
 @pytest.mark.vm
 @pytest.mark.root
 @pytest.mark.skipif(has_hwsim(), reason="the tests run on this machine")
-def test_in_the_virtual_machine(machine: Machine) -> None:
+def test_in_the_virtual_machine(image: Image, tmp_path: Path) -> None:
     assert all(Path(PROJECT / path).exists() for path in TESTS)
     output = bytearray()
-    code = machine.run(
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    code, errors = run_closed(
+        image,
         ["python3", "-m", "pytest", "-q", "-rs", *PLUGINS, *TESTS],
-        folder=PROJECT,
-        environment=guest_environment(PROJECT) | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        folder,
+        cache=cache_folder(),
+        log=tmp_path / "serial.log",
         output=output.extend,
-        errors=output.extend,
+        beside=[PROJECT / "pyproject.toml"],
+        environment={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         time_limit=800.0,
     )
     said = output.decode(errors="replace")
-    assert code == 0, said
+    assert code == 0, said + errors
     assert re.search(r"^\d+ passed(, \d+ warnings?)? in", said, re.MULTILINE), (
         said
     )  # and none was skipped

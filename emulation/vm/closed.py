@@ -1,0 +1,212 @@
+"""A closed machine: its clock counts instructions, and nothing of the host reaches it.
+
+Theory of operation.  QEMU executes the guest in one thread and takes the number of instructions for
+the time, 1 ns each (`-icount`); while all processes of the guest sleep, it sets the clock forward
+to the next timer.  So the guest never falls behind, however slow the host is, and as long as it is
+given nothing from outside it does the same each time.  For that it has no device but memory: the
+image, the project's code, the job (a tar archive) and the space for the results are files that it
+sees as persistent memory (NVDIMM), and its two serial lines, which lead out, end in files.  Random
+numbers come from a seed.  The date, its own, is the same at each boot.
+
+The job is a command and a folder of the host, which the guest has as `FILES` and whose contents
+come back when the command has ended.  Whoever waits reads the second serial line meanwhile, the
+command's output; the guest does not notice.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from emulation.network.interrupts import Interrupts
+from emulation.network.processes import PROJECT
+from emulation.vm import qemu
+from emulation.vm.code import pack
+from emulation.vm.errors import VmError
+from emulation.vm.logs import explain
+from emulation.vm.machine import Bootable, Sink, start_tied
+
+CODE: Final = "/testbed"
+"""Where the guest has the project's code, its working folder."""
+FILES: Final = "/job/files"
+"""Where the guest has the folder of the host."""
+RESULTS: Final = 1 << 30
+"""Bytes that results may have; memory is used only for those that they have."""
+SILENCE_LIMIT: Final = 600.0
+"""Seconds without output after which the guest counts as hung: it may be slow, and is not idle."""
+POLL: Final = 0.1
+CHUNK: Final = 1 << 16
+ENVIRONMENT: Final = {"PYTHONPATH": CODE, "TZ": "UTC", "TERM": "dumb"}
+
+
+def run_closed(
+    image: Bootable,
+    command: Sequence[str],
+    folder: Path,
+    *,
+    cache: Path,
+    log: Path,
+    output: Sink,
+    beside: Sequence[Path] = (),
+    shares: Sequence[Path] = (),
+    environment: Mapping[str, str] | None = None,
+    memory: int = qemu.MEMORY,
+    seed: int = 0,
+    interrupts: Interrupts | None = None,
+    time_limit: float | None = None,
+) -> tuple[int, str]:
+    """Run a command in a closed machine; return its exit code and what it wrote to its errors.
+
+    `folder` gets what the guest makes of its copy.  `beside` are files of the project's own folder
+    that it needs besides the code, `shares` folders that it has at the same path.  `output` gets
+    whole lines; the kernel's messages go to `log`.  `memory` is in MiB, `time_limit` in seconds of
+    the host.  Raises `VmError`, OSError if the results cannot be written, and KeyboardInterrupt,
+    after which nothing has come back.
+    """
+    code = pack(PROJECT, cache)
+    if code is None:
+        raise VmError(f"cannot pack the code of the testbed in {cache}: is the disk full?")
+    with (
+        _in_memory("job") as job,
+        _in_memory("results") as results,
+        _in_memory("progress") as progress,
+        _in_memory("errors") as errors,
+    ):
+        _write_job(job, command, folder, beside, shares, ENVIRONMENT | dict(environment or {}))
+        os.truncate(results.fileno(), RESULTS)
+        process = start_tied(
+            qemu.closed_options(
+                image.kernel,
+                image.initramfs,
+                (image.root, code, _path(job)),
+                _path(results),
+                consoles=(log, _path(progress)),
+                memory=memory,
+                seed=seed,
+            ),
+            pass_fds=[file.fileno() for file in (job, results, progress)],
+            stderr=errors,
+        )
+        try:
+            _await_end(process, progress, output, log, interrupts, time_limit)
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode:
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+            reason = lines[-1] if lines else f"code {process.returncode}"
+            raise VmError(f"the virtual machine ended: {reason} (log: {log})")
+        return _take_results(results, folder, log)
+
+
+def _await_end(
+    process: subprocess.Popen[bytes],
+    progress: IO[bytes],
+    output: Sink,
+    log: Path,
+    interrupts: Interrupts | None,
+    time_limit: float | None,
+) -> None:
+    """Pass the command's output on, in whole lines, until the machine is off."""
+    began = heard = time.monotonic()
+    passed = 0
+    while True:
+        has_ended = process.poll() is not None
+        if interrupts is not None:
+            interrupts.check()
+        now = time.monotonic()
+        data = os.pread(progress.fileno(), CHUNK, passed)
+        if not has_ended and len(data) < CHUNK:
+            data = data[: data.rfind(b"\n") + 1]
+        if data:
+            passed, heard = passed + len(data), now
+            output(data)
+        elif has_ended:
+            return
+        else:
+            time.sleep(POLL)
+        if time_limit is not None and now > began + time_limit:
+            raise VmError(
+                f"the virtual machine was ended: it exceeded its time limit of {time_limit:g} s"
+            )
+        if now > heard + SILENCE_LIMIT:
+            raise VmError(
+                f"the virtual machine has said nothing for {SILENCE_LIMIT:g} s{explain(log)} "
+                f"(log: {log})"
+            )
+
+
+@contextmanager
+def _in_memory(name: str) -> Iterator[IO[bytes]]:
+    """Make a file that ends with this process, however that ends."""
+    with os.fdopen(os.memfd_create(f"testbed-{name}"), "w+b") as file:
+        yield file
+
+
+def _path(file: IO[bytes]) -> Path:
+    return Path(f"/proc/self/fd/{file.fileno()}")
+
+
+def _write_job(
+    job: IO[bytes],
+    command: Sequence[str],
+    folder: Path,
+    beside: Sequence[Path],
+    shares: Sequence[Path],
+    environment: Mapping[str, str],
+) -> None:
+    """Write the archive: the same bytes for the same command and files."""
+    variables = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
+    script = "\n".join((*variables, shlex.join(command), "")).encode()
+    with tarfile.open(fileobj=job, mode="w") as archive:
+        member = tarfile.TarInfo("command")
+        member.size = len(script)
+        archive.addfile(member, io.BytesIO(script))
+        for path in beside:
+            archive.add(path, f"beside/{path.name}", filter=_anonymous)
+        for path in shares:
+            archive.add(path, f"at{path}", filter=_anonymous)
+        archive.add(folder, Path(FILES).name, filter=_anonymous)
+    job.flush()
+    qemu.pad(_path(job))
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.mtime = member.uid = member.gid = 0
+    member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+    member.uname = member.gname = ""
+    return member
+
+
+def _take_results(results: IO[bytes], folder: Path, log: Path) -> tuple[int, str]:
+    """Write the files of the archive into the folder; return exit code and errors."""
+    results.seek(0)
+    top = Path(FILES).name
+    try:
+        with tarfile.open(fileobj=results, mode="r:") as archive:
+            facts = {}
+            for member in archive:
+                relative = Path(member.name)
+                if ".." in relative.parts:
+                    raise ValueError(member.name)
+                if member.isdir() and relative.is_relative_to(top):
+                    (folder / relative.relative_to(top)).mkdir(exist_ok=True)
+                elif member.isfile() and (contents := archive.extractfile(member)) is not None:
+                    if relative.is_relative_to(top):
+                        with (folder / relative.relative_to(top)).open("wb") as file:
+                            shutil.copyfileobj(contents, file)
+                    else:
+                        facts[member.name] = contents.read().decode(errors="replace")
+            return int(facts["code"]), facts["errors"]
+    except (tarfile.TarError, KeyError, ValueError):
+        raise VmError(f"the virtual machine leaves no results{explain(log)} (log: {log})") from None

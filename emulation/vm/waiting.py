@@ -1,0 +1,86 @@
+"""The `machine` backend: hwsim in a closed virtual machine, whose clock counts instructions.
+
+All that runs in a scenario on hwsim runs there as it is: the kernel's network stack and mac80211,
+hostapd, wpa_supplicant, Open vSwitch and the controller, node apps, recorders.  But the guest's
+time is its own (`emulation.vm.closed`): it is never late by the host's load, and the same scenario
+gives the same captures, byte for byte.  The scenario's files go in before it boots, and its
+captures come out after it is off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from emulation.backends.base import Backend, BackendError, LiveRun, Observer
+from emulation.backends.registry import backends
+from emulation.network.interrupts import Interrupts
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
+from emulation.vm.backend import GuestReports, vm_obstacles
+from emulation.vm.closed import FILES, run_closed
+from emulation.vm.errors import VmError
+from emulation.vm.qemu import MEMORY
+from emulation.vm.run import image_in_use
+
+WITHOUT_PROMPT: Final = frozenset({"machine", "virtual"})
+"""Backends whose time does not wait for anybody: they have no prompt, and no live page."""
+INNER: Final = "hwsim"
+"""The backend in the guest."""
+MEMORY_OF_A_NODE: Final = 16
+"""MiB that the guest has for each node, besides those of every guest."""
+
+
+class MachineBackend:
+    """Kernel, mac80211, hostapd and processes as on hwsim, in a machine whose clock waits."""
+
+    name = "machine"
+    summary = "as hwsim, in a virtual machine whose clock counts instructions: the same each time"
+
+    def obstacles(self) -> list[str]:
+        """Return why this machine cannot boot a virtual one."""
+        return vm_obstacles()
+
+    def execute(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        observer: Observer,
+        interact: Callable[[LiveRun], None] | None = None,
+    ) -> None:
+        """Run the scenario, which is already in `folder`.
+
+        Raises `BackendError` and KeyboardInterrupt, after which there are no captures.
+        """
+        if interact is not None:
+            raise BackendError("no prompt here: nothing reaches this machine while it runs")
+        path, began = folder.path.resolve(), time.time()
+        heard = GuestReports(observer)
+        with Interrupts() as interrupts:
+            try:
+                with image_in_use(heard, interrupts) as (image, cache, log):
+                    heard.stage("booting the machine whose clock waits")
+                    code, errors = run_closed(
+                        image,
+                        ["python3", "-m", "emulation.backends", INNER, FILES],
+                        path,
+                        cache=cache,
+                        log=log,
+                        output=lambda lines: heard.lines(
+                            lines.replace(FILES.encode(), bytes(path))
+                        ),
+                        memory=MEMORY + MEMORY_OF_A_NODE * len(scenario.nodes),
+                        seed=scenario.seed,
+                        interrupts=interrupts,
+                    )
+            except VmError as error:
+                raise BackendError(str(error)) from error
+        if code != 0:
+            raise BackendError(heard.reason(code, errors))
+        folder.note_outside(self.name, began, time.time() - began)
+
+
+def all_backends() -> dict[str, Backend]:
+    """Return the backends of this machine by name, the default first."""
+    return backends() | {MachineBackend.name: MachineBackend()}

@@ -1,0 +1,94 @@
+"""The machine whose clock waits: what goes in, what comes out, and what ends it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from emulation.network.interrupts import Interrupts
+from emulation.vm.build import Image, cache_folder
+from emulation.vm.closed import FILES, run_closed
+from emulation.vm.errors import VmError
+
+pytestmark = [pytest.mark.vm, pytest.mark.root]
+
+SCRIPT = f"""
+cd {FILES}
+date -u +%FT%T.%N
+cat asked/question
+sleep 3600  # an hour that takes no time
+date -u +%FT%T.%N >answer
+head -c 32 /dev/urandom >random
+echo no such thing >&2
+exit 3
+"""
+
+
+def closed(image: Image, folder: Path, script: str, **others: object) -> tuple[int, str, bytes]:
+    """Run a script of the shell; return its exit code, its errors and its output."""
+    output = bytearray()
+    code, errors = run_closed(
+        image,
+        ["sh", "-c", script],
+        folder,
+        cache=cache_folder(),
+        log=folder.with_suffix(".log"),
+        output=output.extend,
+        **others,  # type: ignore[arg-type]
+    )
+    return code, errors, bytes(output)
+
+
+def test_files_go_in_and_out_and_all_is_the_same_for_the_same_seed(
+    image: Image, tmp_path: Path
+) -> None:
+    for seed, again in ((1, "a"), (1, "b"), (2, "a")):
+        folder = tmp_path / f"{seed}{again}"
+        (folder / "asked").mkdir(parents=True)
+        (folder / "asked/question").write_text("why?\n")
+        code, errors, output = closed(image, folder, SCRIPT, seed=seed)
+        assert (code, errors) == (3, "no such thing\n")
+        began, question = output.decode().split()
+        assert began.startswith("2026-01-01T00:00:0")
+        assert question == "why?"
+        assert (folder / "answer").read_text().startswith("2026-01-01T01:00:0")
+        (folder / "output").write_bytes(output)
+    first, second, other = (
+        [(folder / name).read_bytes() for name in ("output", "answer", "random")]
+        for folder in sorted(tmp_path.glob("*[ab]"))
+    )
+    assert first == second
+    assert first[2] != other[2]
+
+
+def test_what_does_not_end_is_ended(image: Image, tmp_path: Path) -> None:
+    with pytest.raises(VmError, match=r"exceeded its time limit of 2 s"):
+        closed(image, tmp_path, "while :; do :; done", time_limit=2.0)
+
+
+def test_an_interrupt_ends_it(image: Image, tmp_path: Path) -> None:
+    with Interrupts() as interrupts:
+        began = itertools.count()
+
+        def stop(data: bytes) -> None:
+            next(began)
+            interrupts.requested = True
+
+        with pytest.raises(KeyboardInterrupt):
+            run_closed(
+                image,
+                ["sh", "-c", "echo; while :; do :; done"],
+                tmp_path,
+                cache=cache_folder(),
+                log=tmp_path.with_suffix(".log"),
+                output=stop,
+                interrupts=interrupts,
+            )
+        assert next(began) == 1
+
+
+def test_a_guest_that_leaves_no_results_is_told(image: Image, tmp_path: Path) -> None:
+    with pytest.raises(VmError, match=r"leaves no results \(log: .*\)"):
+        closed(image, tmp_path, "busybox poweroff -f")
