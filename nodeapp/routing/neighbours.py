@@ -141,6 +141,8 @@ class Neighbours:
         """Called when a neighbour has come or gone."""
         self.extension: Callable[[], bytes] | None = None
         """Returns the routing extension of the next beacon."""
+        self.began = 0
+        """When this node began, for those who have to know; beacons have it as their sequence."""
 
     @property
     def table(self) -> Mapping[int, Neighbour]:
@@ -173,7 +175,7 @@ class Neighbours:
     def _send(self) -> None:
         route = b"" if self.extension is None else self.extension()
         body = encode_hello(*self.whereabouts())
-        frame = Frame(Kind.HELLO, self._host.node_id, route=route, body=body)
+        frame = Frame(Kind.HELLO, self._host.node_id, sequence=self.began, route=route, body=body)
         self._host.send(BROADCAST, frame.encode())
 
     def beacon_now(self) -> None:

@@ -25,6 +25,7 @@ from nodeapp.pubsub.mesh.graph import Graph
 from nodeapp.pubsub.mesh.handover import CONFIRM, CONFIRM_TRIES, Handovers, Sessions
 from nodeapp.pubsub.mesh.last_hop import LastHop
 from nodeapp.pubsub.mesh.messages import (
+    NO_REPORT,
     Report,
     SessionKey,
     decode_delivery,
@@ -49,6 +50,8 @@ MARGIN: Final = 1.0
 
 MAX_UNSERVED: Final = 65_536
 """Clients served elsewhere whose last number is remembered."""
+MAX_BEGAN: Final = 2**32
+"""Milliseconds: above all that a frame says of when a broker began."""
 
 MakeStrategy = Callable[[Callable[[], float], int, Callable[[], float], Send], Strategy]
 """Makes a strategy from the clock, this node, the delay of a hop, and what sends."""
@@ -72,6 +75,7 @@ class MeshBroker:
         self._parameters = parameters
         self._counters = counters
         self._deliver = deliver
+        self._began = int(host.now() * 1000) % MAX_BEGAN
         self._seen = EventIds()
         self.sessions: Sessions = {}
         self._by_topic: dict[str | None, dict[tuple[int, int], Served]] = {}
@@ -91,6 +95,7 @@ class MeshBroker:
                 host, parameters, reach, counters, self.graph.link_up, self.graph.link_down
             )
             neighbours = self._tree.neighbours
+            neighbours.began = self._began
         self.relay = Relay(
             host, parameters, self._broker_map, reach, counters, self._arrived, neighbours
         )
@@ -124,6 +129,7 @@ class MeshBroker:
             Kind.DELIVERY: self.relay.receive,
             Kind.HANDOVER: self.relay.receive,
             Kind.HANDED_OVER: self.relay.receive,
+            Kind.REPORT_ACK: self.relay.receive,
             Kind.PROPAGATED: self._handovers.propagated,
             Kind.HELLO: self._hello_received,
         }
@@ -132,6 +138,7 @@ class MeshBroker:
             Kind.HANDOVER: self._handovers.asked,
             Kind.HANDED_OVER: self._handovers.handed_over,
             Kind.PROBE: self._probe_arrived,
+            Kind.REPORT_ACK: self._no_session_arrived,
         }
 
     @property
@@ -256,13 +263,20 @@ class MeshBroker:
     def _probe_arrived(self, frame: Frame) -> None:
         access, number, received = decode_probe(frame.body)
         served = self.sessions.get((frame.originator, number))
-        if served is None or access not in self._broker_map.positions:
+        if served is None:
             self._counters["probes of nobody served here"] += 1
+            body = encode_report_ack(NO_REPORT, number, "no such session")
+            answer = Frame(Kind.REPORT_ACK, self._host.node_id, frame.originator, body=body)
+            self.relay.to_broker(answer, access)
             return
         served.heard = self._host.now()
         served.merge_received(received)
-        if served.new is None:
+        if served.new is None and access in self._broker_map.positions:
             self._strategy.probed(served, access)
+
+    def _no_session_arrived(self, frame: Frame) -> None:
+        """Hand a client here the answer to its probe."""
+        self._host.send(frame.destination, frame._replace(ttl=0, route=b"").encode())
 
     # Clients.
 
@@ -350,7 +364,8 @@ class MeshBroker:
 
     def _acknowledge(self, client: int, number: int, session: int, refusal: str | None) -> None:
         body = encode_report_ack(number, session, refusal)
-        frame = Frame(Kind.REPORT_ACK, self._host.node_id, client, body=body)
+        me = self._host.node_id
+        frame = Frame(Kind.REPORT_ACK, me, client, sequence=self._began, body=body)
         self._host.send(client, frame.encode())
 
     def _received(self, frame: Frame, sender: int) -> None:

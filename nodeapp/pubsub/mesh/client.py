@@ -30,6 +30,7 @@ from nodeapp.host import Host, Timer
 from nodeapp.pubsub.base import Environment, RefusedError, Route
 from nodeapp.pubsub.mesh.messages import (
     MAX_RAISED,
+    NO_REPORT,
     Received,
     Report,
     SessionKey,
@@ -59,6 +60,8 @@ RESORT: Final = 3
 """Silences in a row of which the last one brings a report instead of a probe."""
 LONGEST_REFUSAL: Final = 200
 """Characters kept of a broker's refusal."""
+AGAIN: Final = 1.0
+"""Seconds after a report before the next one that a broker's beacon brings."""
 RENEWALS: Final = 3.0
 """Signs of life in one lease of a broker."""
 
@@ -95,6 +98,10 @@ class MeshClient:
         self._sessions: dict[SessionKey, Received] = {}
         """Those that a new serving broker has to take over."""
         self._serving: SessionKey | None = None
+        self._began = 0
+        """When the serving broker's node app began, by its own clock."""
+        self._probed = False
+        """Whether a probe has been sent since the last answer to one."""
         self._timer: Timer | None = None
         self._known: dict[int, None] = {}
         self._last_event = 0.0
@@ -104,7 +111,7 @@ class MeshClient:
             Kind.DELIVERY: self._delivery_received,
             Kind.REPORT_ACK: self._report_acknowledged,
             Kind.RECEIVED: self._event_heard,
-            Kind.HELLO: lambda frame, sender: None,  # of the brokers' graph
+            Kind.HELLO: self._beacon_heard,
         }
 
     def start(self) -> None:
@@ -182,6 +189,9 @@ class MeshClient:
 
     def _report_acknowledged(self, frame: Frame, sender: int) -> None:
         number, of, refusal = decode_report_ack(frame.body)
+        if number == NO_REPORT:
+            self._session_lost(of)
+            return
         if number != self._number:
             self._counters["late answers"] += 1
             return
@@ -201,8 +211,23 @@ class MeshClient:
         session = SessionKey(sender, of)
         received = self._sessions.get(session, Received())
         self._sessions = {session: received}
-        self._serving = session
+        self._serving, self._began = session, frame.sequence
         self._acknowledge(session, 0, sender, frame)
+
+    def _session_lost(self, number: int) -> None:
+        """Report: the serving broker knows nothing of this session, as a probe has shown."""
+        if self._probed and self._heard and self._serving and self._serving.number == number:
+            self._probed = False
+            self._counters["sessions lost"] += 1
+            self._report()
+
+    def _beacon_heard(self, frame: Frame, sender: int) -> None:
+        """Take a beacon of the brokers' graph: report if the serving broker has begun again."""
+        if self._serving is None or sender != self._serving.broker or frame.sequence == self._began:
+            return
+        if self._heard and self._host.now() - self._reported >= AGAIN:
+            self._counters["serving brokers begun again"] += 1
+            self._report()
 
     def _renew(self) -> None:
         self._host.call_later(self._parameters.lease / RENEWALS, self._renew)
@@ -260,6 +285,7 @@ class MeshClient:
         if serving is None or not self._heard:
             return
         self._counters["probes"] += 1
+        self._probed = True
         body = encode_probe(0, serving.number, self._sessions[serving])
         frame = Frame(Kind.PROBE, self._host.node_id, serving.broker, body=body)
         self._host.send(BROADCAST, frame.encode())

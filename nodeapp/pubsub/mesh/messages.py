@@ -20,11 +20,17 @@ y], velocity, pause, remaining pause], `age` how long ago it was reported, secon
 A report older than one that the broker knows of is refused, with the number of that one in place of
 the session's: the clock of a client begins again with its machine, and its numbers go on above.
 
+A probe of a session that the broker does not have is answered by a REPORT_ACK with the number 0 and
+the session's: the broker has started again, or is gone, and the client reports anew.  The
+sequence number in the header of a broker's REPORT_ACKs and beacons is when it began, milliseconds
+of its clock: so a client hears at once that its broker has started again.
+
 DELIVERY is an event on its way to one client, which is the frame's final destination: `broker` and
 `number` are its session.  Its `status` is null if it is handed over to a new serving broker.
 
-REPORT and PROBE have the client as originator, DELIVERY, HANDOVER and HANDED_OVER are relayed by
-geographic forwarding (`nodeapp.pubsub.mesh.relay`), PROPAGATED along the acyclic graph.
+REPORT and PROBE have the client as originator.  DELIVERY, HANDOVER, HANDED_OVER and, if the client
+is at another broker, PROBE and its answer are relayed by geographic forwarding
+(`nodeapp.pubsub.mesh.relay`), PROPAGATED along the acyclic graph.
 """
 
 from __future__ import annotations
@@ -36,6 +42,8 @@ from nodeapp import wire
 from nodeapp.pubsub.mesh.prediction import ClientStatus
 from nodeapp.wire import MAX_BODY, WireError
 
+NO_REPORT: Final = 0
+"""The number of no report: an answer to a probe has it."""
 MAX_NUMBER: Final = 2**63 - 1
 MAX_RAISED: Final = 2**62
 """A client goes above a number that it is said to have sent up to this one: none above is its own.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Final
 
 from nodeapp.geometry import Point, nudge
 from nodeapp.host import Host
@@ -22,6 +23,8 @@ from nodeapp.routing.gpsr import Gpsr
 from nodeapp.routing.gpsr_parameters import BeaconParameters, GpsrParameters
 from nodeapp.routing.neighbours import Neighbours
 from nodeapp.wire import Frame, Kind
+
+FOR_CLIENTS: Final = (Kind.DELIVERY, Kind.REPORT_ACK)
 
 
 def known_neighbours(
@@ -38,7 +41,8 @@ def known_neighbours(
 class Relay:
     """Carries frames to brokers; `arrived(frame)` is called when one is there.
 
-    Frames for clients are of kind DELIVERY; all others are for the broker that they name.
+    Frames of the kinds `FOR_CLIENTS` are for clients; all others are for the broker that they name.
+    A PROBE whose broker is missing is answered by the broker nearest to there.
     """
 
     def __init__(
@@ -82,13 +86,13 @@ class Relay:
             self._counters["to no broker of the mesh"] += 1
 
     def _is_here(self, frame: Frame, location: Point) -> bool:
-        if frame.kind != Kind.DELIVERY or location != self._here:
+        if frame.kind not in FOR_CLIENTS or location != self._here:
             return False
         self._arrived(frame)
         return True
 
     def _toured(self, frame: Frame, location: Point) -> bool:
-        if frame.kind != Kind.DELIVERY:
+        if frame.kind not in (Kind.DELIVERY, Kind.PROBE):
             return False
         self._counters["served as the nearest broker"] += 1
         self._arrived(frame)

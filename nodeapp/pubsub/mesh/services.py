@@ -34,9 +34,9 @@ class MeshService(Service):
     needs_position = True
     needs_brokers = True
     needs_routes = True
-    # In the paper nobody fails.  Brokers look for a client that is gone until its lease is over, an
-    # hour; a client whose broker has started again, and forgotten it, reports when it next moves.
-    promises = Promises(outlives=False, brokers_fail=False)
+    # In the paper nobody fails.  Brokers look for a client that is gone for longer than a run of
+    # `check`: ten minutes for each event, until its lease is over.
+    promises = Promises(outlives=False)
     strategy: ClassVar[MakeStrategy]
 
     def __init__(self, host: Host, environment: Environment, parameters: MeshParameters) -> None:
@@ -127,7 +127,7 @@ class PeriodicProbing(MeshService):
 
     Parameters = ProbingParameters
     # The same, and an event waits for the next probe, 10 s at most.
-    promises = Promises(arrival=15.0, outlives=False, brokers_fail=False)
+    promises = Promises(arrival=15.0, outlives=False)
     strategy: ClassVar[MakeStrategy] = Probing
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from emulation.check.observed import observe
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import WireSpec
+from emulation.scenario.access_point import AccessPointSpec
+from emulation.scenario.faults import Fault
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from emulation.workloads.base import Operation
 
@@ -68,3 +72,20 @@ def test_a_peer_of_whom_all_that_it_knew_have_left_joins_again() -> None:
         (32.0, 2, "publish"),
     )
     assert heard(scenario, 3, 5)
+
+
+@pytest.mark.parametrize(
+    "protocol", ["mobility-prediction", "periodic-probing", "batch-forwarding"]
+)
+def test_a_client_that_stands_still_is_served_again_after_its_broker_has_restarted(
+    protocol: str,
+) -> None:
+    scenario = peers(protocol, 2, (1.0, 2, "subscribe"), (34.0, 1, "publish"))
+    broker, client = scenario.nodes
+    client = client.model_copy(update={"device": "wlan0"})
+    point = AccessPointSpec(id=1, name="ap1", position=(1.0, 0.0), broker=1)
+    crash = Fault(kind="crash", nodes=("n1",), start=2.0, end=2.5, text="crash n1 at 2 for 0.5")
+    radio = RadioSpec(range=100.0)
+    mesh = {"access_points": (point,), "mesh_radio": radio, "radio": radio, "wire": None}
+    changes = {"nodes": (broker, client), "faults": (crash,), **mesh}
+    assert heard(scenario.model_copy(update=changes), 2, 2)

@@ -14,6 +14,7 @@ from nodeapp.pubsub.mesh.broker import MeshBroker
 from nodeapp.pubsub.mesh.handover import FIRST_DELAY
 from nodeapp.pubsub.mesh.messages import (
     MAX_NUMBER,
+    NO_REPORT,
     Propagated,
     Report,
     SessionKey,
@@ -307,6 +308,52 @@ def test_events_go_around_brokers_that_are_missing() -> None:
     network.nodes[4].publish("news")
     network.run(4.0)
     assert len(walker.host.notified()) == 1
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["restarted", "gone"])
+def test_a_probe_shows_a_client_elsewhere_that_its_broker_has_lost_it(gone: bool) -> None:
+    network = MeshNetwork(3, "periodic-probing", QUICK)
+    walker = Walker(network, [(125.0, 125.0), (625.0, 125.0)], speed=50.0)
+    network.run(2.0)
+    walker.host.subscribe("news")
+    network.run(2.0)
+    walker.go(told=False)
+    network.run(12.0)
+    assert walker.host.service.status()["serving broker"] == 1
+    if gone:
+        network.nodes[1].failed = True
+        for node in network.brokers:
+            broker_of(network, node).relay.neighbours.lost(1)
+    else:
+        network.restart(network.nodes[1], 0.0)
+    network.run(5.0)
+    assert walker.host.service.status()["serving broker"] == 3
+    assert walker.host.service.counters["sessions lost"] == 1
+    network.nodes[3].publish("news")
+    network.run(5.0)
+    assert list(walker.host.notified().values()) == [1]
+
+
+def test_what_is_made_up_of_a_broker_that_has_lost_a_client_costs_a_report_at_most() -> None:
+    network = MeshNetwork(3, "periodic-probing", QUICK)
+    host = network.client((125.0, 125.0))
+    network.run(2.0)
+    host.subscribe("news")
+    network.run(5.0)
+    (served,) = sessions_of(network)
+    body = encode_report_ack(NO_REPORT, served.session.number, "no such session")
+    before = network.hops_of(Kind.REPORT, between_brokers=False)
+    for frame, reports in (
+        (Frame(Kind.REPORT_ACK, 1, host.node_id, body=body), 1),
+        (Frame(Kind.HELLO, 1, sequence=77), 2),
+        (Frame(Kind.HELLO, 2, sequence=78), 2),
+    ):
+        network.run(1.5)
+        for _ in range(10):
+            host.hear(frame.encode(), frame.originator)
+            network.run(0.01)
+        assert network.hops_of(Kind.REPORT, between_brokers=False) - before == reports
+    assert len(sessions_of(network)) == 1
 
 
 def test_bad_routes_are_refused_with_what_to_do() -> None:
