@@ -99,12 +99,14 @@ class MeshBroker:
         self.relay = Relay(
             host, parameters, self._broker_map, reach, counters, self._arrived, neighbours
         )
+        self._strategy = make_strategy(host.now, host.node_id, lambda: self.delay, self._send)
         self._last_hop = LastHop(
             host,
             self._broker_map,
             self.relay,
             parameters.last_hop_retry,
             parameters.last_hop_tries,
+            self._strategy.rounds,
             counters,
         )
         self._handovers = Handovers(
@@ -119,7 +121,6 @@ class MeshBroker:
             self._end,
             self._drop,
         )
-        self._strategy = make_strategy(host.now, host.node_id, lambda: self.delay, self._send)
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
             **self.graph.handlers,
             Kind.EVENT: self._event_received,

@@ -5,7 +5,7 @@ at the one behind it, or on another way than it said, or its broker may have fai
 sends the event twice; then it works out where the client should be by now, and lets the broker
 nearest to there try, and the next nearest ones in turn.  After some brokers it is given up; the
 serving broker has the event still, for when the client reports.  Only if the client should have
-arrived, and so has nothing to report, it is looked for again and again.
+arrived, and so has nothing to report, it is looked for again and again, unless it probes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ LOCAL_TRIES: Final = 2
 
 PAUSE: Final = 10.0
 """Seconds until a client that stays and was not found is looked for once more."""
-ROUNDS: Final = 60
-"""How often that is done at most."""
 
 _Key = tuple[int, SessionKey, int]
 
@@ -52,13 +50,16 @@ class LastHop:
         relay: Relay,
         retry: float,
         tries: int,
+        rounds: int,
         counters: Counter[str],
     ) -> None:
+        """`rounds`: how often a client that stays and was not found is looked for once more."""
         self._host = host
         self._broker_map = broker_map
         self._relay = relay
         self._retry = retry
         self._tries = tries
+        self._rounds = rounds
         self._counters = counters
         self._pending: dict[_Key, _Pending] = {}
 
@@ -93,7 +94,7 @@ class LastHop:
         age = delivery.age + self._host.now() - pending.came
         status = delivery.status
         last = delivery.tries + 1 >= self._tries
-        if status is not None and last and status.rests(age) and pending.rounds < ROUNDS:
+        if status is not None and last and status.rests(age) and pending.rounds < self._rounds:
             # It is here somewhere and stays: no report is going to bring the event back.
             fresh = delivery._replace(tries=0, age=age)
             pending.delivery, pending.came = fresh, self._host.now()

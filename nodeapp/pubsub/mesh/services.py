@@ -34,8 +34,8 @@ class MeshService(Service):
     needs_position = True
     needs_brokers = True
     needs_routes = True
-    # In the paper nobody fails.  Brokers look for a client that is gone for longer than a run of
-    # `check`: ten minutes for each event, until its lease is over.
+    # In the paper nobody fails.  Brokers look ten minutes for a client that is gone, for each of
+    # its events until its lease is over: longer than a run of `check` takes.
     promises = Promises(outlives=False)
     strategy: ClassVar[MakeStrategy]
 
@@ -126,8 +126,8 @@ class PeriodicProbing(MeshService):
     """Clients fetch their events."""
 
     Parameters = ProbingParameters
-    # The same, and an event waits for the next probe, 10 s at most.
-    promises = Promises(arrival=15.0, outlives=False)
+    # An event waits for the next probe, 10 s at most; a client that is gone asks for nothing.
+    promises = Promises(arrival=15.0)
     strategy: ClassVar[MakeStrategy] = Probing
 
 

@@ -15,12 +15,15 @@ Source: docs/papers.md#mesh-prediction.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from nodeapp.pubsub.mesh.session import Served
 
 JUST: Final = 5.0
 """Seconds after a report in which the client is where it was heard."""
+
+ROUNDS: Final = 60
+"""How often a client that stays and was not found is looked for once more."""
 
 Send = Callable[[Served, int, int, bool], None]
 """`send(served, index, broker, predicted)`: send an event to the client by way of a broker, with
@@ -29,6 +32,9 @@ the status by which others can find it if `predicted`."""
 
 class Strategy(Protocol):
     """One of the three ways."""
+
+    rounds: ClassVar[int]
+    """How often a client that stays and was not found is looked for once more."""
 
     def took(self, served: Served, index: int, *, handed: bool) -> None:
         """A session has got an event, from the old broker if `handed`."""
@@ -42,6 +48,8 @@ class Strategy(Protocol):
 
 class _Common:
     """What all do if a client is known to be somewhere: send what it lacks there."""
+
+    rounds: ClassVar[int] = ROUNDS
 
     def __init__(
         self, now: Callable[[], float], node: int, delay: Callable[[], float], send: Send
@@ -88,6 +96,8 @@ class Prediction(_Common):
 
 class Probing(_Common):
     """Events wait for the client's probes."""
+
+    rounds = 0
 
     def took(self, served: Served, index: int, *, handed: bool) -> None:
         """Keep the event, unless the client has just reported."""

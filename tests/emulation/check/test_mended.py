@@ -74,6 +74,24 @@ def test_a_peer_of_whom_all_that_it_knew_have_left_joins_again() -> None:
     assert heard(scenario, 3, 5)
 
 
+def meshed(scenario: Scenario, crash: Fault) -> Scenario:
+    """Return the scenario with the last node as a station, the others as brokers of a mesh."""
+    *brokers, client = scenario.nodes
+    client = client.model_copy(update={"device": "wlan0"})
+    points = tuple(
+        AccessPointSpec(
+            id=broker.id,
+            name=f"ap{broker.id}",
+            position=broker.waypoints[0][1:],
+            broker=broker.id,
+        )
+        for broker in brokers
+    )
+    radio = RadioSpec(range=100.0)
+    mesh = {"access_points": points, "mesh_radio": radio, "radio": radio, "wire": None}
+    return scenario.model_copy(update={"nodes": (*brokers, client), "faults": (crash,), **mesh})
+
+
 @pytest.mark.parametrize(
     "protocol", ["mobility-prediction", "periodic-probing", "batch-forwarding"]
 )
@@ -81,11 +99,13 @@ def test_a_client_that_stands_still_is_served_again_after_its_broker_has_restart
     protocol: str,
 ) -> None:
     scenario = peers(protocol, 2, (1.0, 2, "subscribe"), (34.0, 1, "publish"))
-    broker, client = scenario.nodes
-    client = client.model_copy(update={"device": "wlan0"})
-    point = AccessPointSpec(id=1, name="ap1", position=(1.0, 0.0), broker=1)
     crash = Fault(kind="crash", nodes=("n1",), start=2.0, end=2.5, text="crash n1 at 2 for 0.5")
-    radio = RadioSpec(range=100.0)
-    mesh = {"access_points": (point,), "mesh_radio": radio, "radio": radio, "wire": None}
-    changes = {"nodes": (broker, client), "faults": (crash,), **mesh}
-    assert heard(scenario.model_copy(update=changes), 2, 2)
+    assert heard(meshed(scenario, crash), 2, 2)
+
+
+def test_nobody_looks_on_for_a_client_that_fetches_its_events_itself() -> None:
+    operations = (1.0, 3, "subscribe"), (4.0, 1, "publish"), (5.0, 3, "unsubscribe")
+    scenario = peers("periodic-probing", 3, *operations)
+    crash = Fault(kind="crash", nodes=("n3",), start=5.0, text="crash n3 at 5")
+    time, _ = observe(meshed(scenario, crash)).last_frames[1, 2]
+    assert 10.0 < time < 15.0
