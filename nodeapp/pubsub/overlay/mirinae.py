@@ -5,7 +5,8 @@ those of `hypercube`.  Every peer tells all others of itself and makes its links
 
 Peers come and go, and how Mirinae then keeps its links is assumed, after the semantic overlay.  One
 that comes tells all; if it knows nobody yet, as after a restart, or had left, it asks them to tell
-of themselves.  One that leaves tells all, too.  Heartbeats go along links, to whom a peer has
+of themselves.  It says since when it has listened, too: who has told all of itself before tells it
+again.  One that leaves tells all, too.  Heartbeats go along links, to whom a peer has
 chosen and to who has chosen it.  Every peer is alone in the lowest subtree that it shares with
 others, so these all have a link to it: whoever misses it first tells all, and they make their links
 again.  News of a failure is not believed while the peer is heard.  One that hears that it counts as
@@ -31,7 +32,6 @@ from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules
 from nodeapp.pubsub.overlay.parameters import BELIEVED, HeartbeatParameters
 from nodeapp.pubsub.overlay.space import SpaceError
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
-from nodeapp.pubsub.promises import Promises
 from nodeapp.wire import Frame, Kind, WireError
 
 REBUILD: Final = 0.2
@@ -41,14 +41,16 @@ ANSWERS: Final = 1.0
 LINGER: Final = 1.0
 """Seconds for which a peer that has left passes events on."""
 MAX_KNOWN: Final = 8192
+MAX_BEGAN: Final = 2**32
+"""Milliseconds: above all that a frame says of when a peer began."""
+ROUNDING: Final = 0.002
+"""Seconds by which a peer may have listened for less than it says, in whole milliseconds."""
 
 
 class Mirinae(OverlayService):
     """One peer of the hypercube."""
 
     Parameters = HeartbeatParameters
-    # A peer that was down while others came, and then heard of one, asks for nobody when it comes.
-    promises = Promises(served=False, delivered=False)
 
     def __init__(
         self, host: Host, environment: Environment, parameters: HeartbeatParameters
@@ -65,6 +67,9 @@ class Mirinae(OverlayService):
         """When a peer that this one has chosen was heard last."""
         self._incoming: dict[int, float] = {}
         """When a peer that has chosen this one was heard last."""
+        self._entries: dict[int, int] = {}
+        """When they entered, by their own clocks, milliseconds."""
+        self._began = int(host.now() * 1000) % MAX_BEGAN
         self._announced = self._last_heard = 0.0
         """When this peer told others of itself last, and when it heard anybody last."""
         self._rebuild_at: Timer | None = None
@@ -121,6 +126,7 @@ class Mirinae(OverlayService):
                 self._last_heard = self.host.now()  # what it heard before does not count
             if self._has_left:
                 self._others.clear()
+                self._entries.clear()
             self._me = Described(peer, int(self.host.now() * 1000))
             ask = self._has_left or not self._others
             self._has_left = False
@@ -136,16 +142,27 @@ class Mirinae(OverlayService):
         self._send_all(kind, body)
 
     def _send_all(self, kind: Kind, body: bytes) -> None:
+        me = self.host.node_id
         for node in range(1, self.environment.nodes + 1):
-            if node != self.host.node_id:
-                self.send(kind, node, body)
+            if node != me:
+                frame = Frame(kind, me, node, sequence=self._began, hops=0, body=body)
+                self.underlay.send(frame)
 
     def _announcement_received(self, frame: Frame) -> None:
         described = self._codec.read_announcement(frame.body)
         if isinstance(described, OverlayRules):
             self.counters["other rules"] += 1
         else:
+            is_new = self._entries.get(described.peer.node) != described.joined
             self._know(frame, described)
+            if is_new and self._me is not None and self._missed(frame, described):
+                self.counters["told of itself again"] += 1
+                self.send(Kind.ANNOUNCE, frame.originator, self._codec.announcement(self._me))
+
+    def _missed(self, frame: Frame, described: Described) -> bool:
+        """Return whether a peer that enters began only after this one has told all of itself."""
+        listened = (described.joined - frame.sequence) % MAX_BEGAN / 1000
+        return self.host.now() - self._announced >= listened - ROUNDING
 
     def _query_received(self, frame: Frame) -> None:
         query = self._codec.read_query(frame.body)
@@ -162,6 +179,7 @@ class Mirinae(OverlayService):
             raise WireError("a peer that says it is another")
         if peer.node in self._others or len(self._others) < MAX_KNOWN:
             self._others[peer.node] = unique(peer.identifier, peer.node)
+            self._entries[peer.node] = described.joined
             self._soon()
 
     def _leave(self) -> None:
@@ -186,6 +204,7 @@ class Mirinae(OverlayService):
     def _forget(self, node: int) -> None:
         self._heard.pop(node, None)
         self._incoming.pop(node, None)
+        self._entries.pop(node, None)
         if self._others.pop(node, None) is not None:
             self._soon()
 

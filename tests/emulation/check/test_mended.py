@@ -61,6 +61,20 @@ def test_a_hypercube_peer_that_leaves_tells_those_too_who_are_no_peers_yet() -> 
     assert heard(scenario, 4, 4)
 
 
+def test_a_hypercube_peer_hears_of_those_who_came_while_it_was_down() -> None:
+    """Else it knows the one who came later alone, and its links are wrong."""
+    scenario = peers(
+        "mirinae",
+        5,
+        (1.0, 1, "subscribe"),
+        (1.0, 4, "subscribe"),
+        (33.5, 3, "publish"),
+        (33.52, 2, "publish"),
+    )
+    crash = Fault(kind="crash", nodes=("n2",), start=1.0, end=3.0, text="crash n2 at 1 for 2")
+    assert heard(scenario.model_copy(update={"faults": (crash,)}), 1, 4)
+
+
 def test_a_peer_of_whom_all_that_it_knew_have_left_joins_again() -> None:
     scenario = peers(
         "semantic-overlay",
