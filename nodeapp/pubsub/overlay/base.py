@@ -154,6 +154,11 @@ class OverlayService(Service):
         elif len(self._pending) < MAX_PENDING:
             self._pending.append(event)
 
+    @property
+    def waits(self) -> bool:
+        """Whether events wait until this peer is in the overlay."""
+        return bool(self._pending)
+
     def entered(self) -> None:
         """Send what has waited."""
         pending, self._pending = self._pending, []

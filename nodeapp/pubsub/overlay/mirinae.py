@@ -100,8 +100,8 @@ class Mirinae(OverlayService):
         self.host.call_later(self.host.rng.uniform(0.0, self._interval), self._beat)
 
     def interests_changed(self, cells: frozenset[int]) -> None:
-        """Tell all others of the new interests; leave if there are none any more."""
-        if cells:
+        """Tell all others of the new interests; leave if there are none and no event waits."""
+        if cells or self.waits:
             self._enter(cells)
         else:
             self._leave()
@@ -224,15 +224,15 @@ class Mirinae(OverlayService):
         self.host.call_later(self._interval, self._beat)
         oldest = self.host.now() - self._timeout
         silent = [node for node, heard in self._heard.items() if heard < oldest]
-        if self._last_heard < oldest:  # it is this peer that is out of reach, or alone
-            if self._me is not None and self._announced < oldest:
-                self._tell_all(self._me, ask=True)
+        if self._me is not None and max(self._last_heard, self._announced) < oldest:
+            # It is this peer that is out of reach, or alone: who does not answer now is gone.
+            self._tell_all(self._me, ask=True)
             silent = []
         for node in silent:
             self.counters["failures found"] += 1
             body = messages.failed(node, ())
-            for other in sorted(self._others):  # itself, too: it may be there
-                self.send(Kind.PEER_FAILED, other, body)
+            # To itself, too, as it may be there, and to who is no peer now but has heard of it.
+            self._send_all(Kind.PEER_FAILED, body)
             self._forget(node)
         self._incoming = {node: at for node, at in self._incoming.items() if at >= oldest}
         body = messages.heartbeat(sorted(self._heard), sorted(self._incoming))

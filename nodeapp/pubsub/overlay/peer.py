@@ -84,8 +84,8 @@ class SemanticOverlay(OverlayService):
         self.membership.start()
 
     def interests_changed(self, cells: frozenset[int]) -> None:
-        """Join with these interests; without any, leave."""
-        if cells:
+        """Join with these interests; leave if there are none and no event waits."""
+        if cells or self.waits:
             self.membership.enter(cells)
         else:
             self.membership.leave()

@@ -75,6 +75,36 @@ def test_a_hypercube_peer_hears_of_those_who_came_while_it_was_down() -> None:
     assert heard(scenario.model_copy(update={"faults": (crash,)}), 1, 4)
 
 
+@pytest.mark.parametrize("protocol", ["mirinae", "semantic-overlay"])
+def test_a_peer_that_leaves_sends_first_what_has_waited(protocol: str) -> None:
+    """Else it sends that when it comes back, or never."""
+    scenario = peers(
+        protocol,
+        2,
+        (1.0, 1, "subscribe"),
+        (1.0, 2, "subscribe"),
+        (1.5, 2, "publish"),
+        (1.6, 2, "unsubscribe"),
+        (32.0, 2, "publish"),
+    )
+    crash = Fault(kind="crash", nodes=("n1",), start=0.5, end=3.0, text="crash n1 at 0.5 for 2.5")
+    observed = observe(scenario.model_copy(update={"faults": (crash,)}))
+    assert observed.last_frames.get((2, 3), (0.0, 0))[0] < 30.0
+
+
+def test_a_hypercube_peer_that_comes_is_not_linked_to_one_that_is_gone() -> None:
+    """It has heard of that one before, and those who miss it tell their peers alone, or nobody."""
+    scenario = peers(
+        "mirinae",
+        4,
+        (1.0, 1, "subscribe"),
+        (1.0, 2, "subscribe"),
+        (32.0, 3, "publish"),
+    )
+    crash = Fault(kind="crash", nodes=("n1",), start=1.5, text="crash n1 at 1.5")
+    assert heard(scenario.model_copy(update={"faults": (crash,)}), 2, 3)
+
+
 def test_a_peer_of_whom_all_that_it_knew_have_left_joins_again() -> None:
     scenario = peers(
         "semantic-overlay",
