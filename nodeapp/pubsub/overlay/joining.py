@@ -221,6 +221,9 @@ class Joining:
         assert around.me is not None
         if len(query.visited) >= MAX_VISITED:
             return None
+        ring = around.me.peer.is_same(query.asker.peer)
+        if not ring and not around.is_primary and around.primary not in query.visited:
+            return around.primary  # who is not of the ring sees that peer alone
         bits, hashes = self._parameters.bits, self._parameters.hashes
         asker = query.asker.peer
         cells = asker.cells

@@ -75,6 +75,14 @@ def test_a_hypercube_peer_hears_of_those_who_came_while_it_was_down() -> None:
     assert heard(scenario.model_copy(update={"faults": (crash,)}), 1, 4)
 
 
+def test_who_joins_at_a_bootstrap_peer_that_is_not_primary_is_linked_to_the_one_that_is() -> None:
+    """Else the primary peer, which alone has links, has none to it."""
+    scenario = peers(
+        "semantic-overlay", 3, (1.0, 2, "publish"), (11.0, 3, "subscribe"), (41.5, 2, "publish")
+    )
+    assert heard(scenario, 3, 3)
+
+
 @pytest.mark.parametrize("protocol", ["mirinae", "semantic-overlay"])
 def test_a_peer_that_leaves_sends_first_what_has_waited(protocol: str) -> None:
     """Else it sends that when it comes back, or never."""
