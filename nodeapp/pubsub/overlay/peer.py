@@ -41,8 +41,8 @@ class SemanticOverlay(OverlayService):
     """One peer of the overlay."""
 
     Parameters = OverlayParameters
-    # As published it loses events, in the ways that docs/overlay.md lists; the smallest: of two
-    # peers of one identifier only the primary has links, and the other one finds nobody.
+    # "Ensures a published event to be delivered to all interested nodes with high probability"
+    # (III-A): docs/overlay.md lists how events are lost; if the bootstrap peer restarts, for one.
     promises = Promises(served=False, delivered=False)
 
     def __init__(self, host: Host, environment: Environment, parameters: OverlayParameters) -> None:
