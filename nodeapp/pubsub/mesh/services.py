@@ -34,9 +34,10 @@ class MeshService(Service):
     needs_position = True
     needs_brokers = True
     needs_routes = True
-    # In the paper nobody fails.  Brokers look ten minutes for a client that is gone, for each of
-    # its events until its lease is over: longer than a run of `check` takes.
-    promises = Promises(outlives=False)
+    # In the paper nobody fails.  A client that was out of reach is looked for 10 s later, at eight
+    # brokers for 1 s each; one that is gone for ten minutes, which is longer than a run of `check`
+    # takes, for each of its events until its lease is over.
+    promises = Promises(arrival=20.0, outlives=False)
     strategy: ClassVar[MakeStrategy]
 
     def __init__(self, host: Host, environment: Environment, parameters: MeshParameters) -> None:
