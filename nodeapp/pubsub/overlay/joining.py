@@ -70,6 +70,11 @@ class Joining:
         else:
             self._finish()
 
+    def remember(self, node: int) -> None:
+        """Have a peer to ask that knows this one from before a restart, if there is no other."""
+        if not self._bootstraps:
+            self._bootstraps = [node]
+
     def stop(self) -> None:
         """Wait for no answer any more."""
         if self._waiting is not None:
@@ -206,6 +211,7 @@ class Joining:
             return
         if around.me is None:
             if not self._serves:
+                self._say_left(query.visited)
                 return
             self._enter(frozenset())
         nearer = self._nearer(query)
@@ -214,6 +220,14 @@ class Joining:
             around.send(Kind.JOIN_QUERY, nearer, body)
             return
         self._answer(asker)
+
+    def _say_left(self, visited: Sequence[int]) -> None:
+        """Tell the peer that has sent a query on to this one, which has left, that it has."""
+        if visited:
+            around = self._around
+            ended = max(int(self._host.now() * 1000) - 1, 0)  # the next membership begins later
+            (body,) = around.codec.leave(ended)
+            around.send(Kind.LEAVE, visited[-1], body)
 
     def _nearer(self, query: JoinQuery) -> int | None:
         """Return the link that a query goes on to; None if this peer answers it."""

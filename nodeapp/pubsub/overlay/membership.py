@@ -144,6 +144,11 @@ class OverlayMembership:
         chosen, incoming = messages.read_heartbeat(frame.body)
         node, around = frame.originator, self.around
         if around.me is None:
+            self.joining.remember(node)
+            return
+        if not around.everybody():
+            self.joining.remember(node)
+            self.joining.again(around.me, [node])
             return
         if node in around.heard:
             self._links_of[node] = [*chosen, *incoming]

@@ -83,6 +83,38 @@ def test_who_joins_at_a_bootstrap_peer_that_is_not_primary_is_linked_to_the_one_
     assert heard(scenario, 3, 3)
 
 
+def test_a_peer_that_has_left_says_so_to_who_sends_it_a_query() -> None:
+    """Else that one goes on to send queries there, which nobody answers."""
+    scenario = peers(
+        "semantic-overlay",
+        4,
+        (1.0, 3, "publish"),
+        (4.0, 2, "subscribe"),
+        (4.5, 2, "unsubscribe"),
+        (4.5, 3, "subscribe"),
+        (35.0, 1, "publish"),
+    )
+    assert heard(scenario, 3, 5)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_bootstrap_peer_that_restarts_asks_who_knew_it(at_once: bool) -> None:
+    """Else it is alone, as it has nobody to ask."""
+    again = [(5.0, 1, "subscribe")] if at_once else []
+    scenario = peers(
+        "semantic-overlay",
+        3,
+        (1.0, 2, "subscribe"),
+        (1.0, 3, "subscribe"),
+        *again,
+        (44.0, 1, "publish"),
+    )
+    narrow = scenario.workload[0].model_copy(update={"filter": (("price", "<", 500),)})
+    crash = Fault(kind="crash", nodes=("n1",), start=11.5, end=13.5, text="crash n1 at 11.5 for 2")
+    changes = {"workload": (narrow, *scenario.workload[1:]), "faults": (crash,)}
+    assert heard(scenario.model_copy(update=changes), 2, len(scenario.workload))
+
+
 @pytest.mark.parametrize("protocol", ["mirinae", "semantic-overlay"])
 def test_a_peer_that_leaves_sends_first_what_has_waited(protocol: str) -> None:
     """Else it sends that when it comes back, or never."""
