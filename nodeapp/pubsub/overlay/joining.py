@@ -235,9 +235,6 @@ class Joining:
         assert around.me is not None
         if len(query.visited) >= MAX_VISITED:
             return None
-        ring = around.me.peer.is_same(query.asker.peer)
-        if not ring and not around.is_primary and around.primary not in query.visited:
-            return around.primary  # who is not of the ring sees that peer alone
         bits, hashes = self._parameters.bits, self._parameters.hashes
         asker = query.asker.peer
         cells = asker.cells
@@ -268,6 +265,8 @@ class Joining:
             if not around.is_primary:  # it has descriptions, and no links
                 described = [around.me, *around.known.values()]
             ring = around.my_ring()
+        elif around.primary in around.known:  # the link is to be with that peer
+            described.append(around.known[around.primary])
         for body in around.codec.replies(described, ring):
             around.send(Kind.JOIN_REPLY, asker.peer.node, body)
         around.learn(asker)
