@@ -121,6 +121,12 @@ class HwsimBackend(Mac80211Backend):
                 f"on hwsim the kernel decides {', '.join(refused)}: leave them out (and "
                 "radio=ns2, which sets them), or run with --backend tap"
             )
+        other = next((f for f in scenario.faults if f.kind in ("disturb", "stranger")), None)
+        if other is not None:
+            raise BackendError(
+                f"between radios of the kernel there is no {other.kind} ({other.text}): leave it "
+                "out, or run with --backend tap or virtual"
+            )
         super().execute(scenario, folder, observer, interact)
 
 

@@ -160,7 +160,7 @@ class MininetWifiBackend(Mac80211Backend):
         interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
         """Run the scenario into the folder, unless it has radio faults: wmediumd has none."""
-        of_radio = next((fault for fault in scenario.faults if fault.is_of_radio), None)
+        of_radio = next((fault for fault in scenario.faults if fault.kind != "crash"), None)
         if of_radio is not None:
             raise BackendError(
                 f"wmediumd cannot make radio faults ({of_radio.text}): leave them out, or run "

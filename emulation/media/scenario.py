@@ -39,7 +39,7 @@ from emulation.media.service import MediumService, number_of
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.delivery import Delivery
 from emulation.radio.medium import Medium
-from emulation.scenario.faults import Fault
+from emulation.scenario.faults import NO_RADIOS, ON_A_SWITCH, Fault
 from emulation.wifi.cells import faults_of
 
 
@@ -108,6 +108,10 @@ class ScenarioMedium(MediumService, Generic[C]):
         """Answer a request that is not handled here."""
         raise ControlError(f"unknown request {request['op']!r}")
 
+    def disturb(self, fault: Fault, *, begins: bool) -> None:
+        """Begin or end to disturb two nodes, if this medium can.  Raises `ControlError`."""
+        raise ControlError("only the backends tap and virtual disturb what arrives")
+
     def access_point(self, station: int) -> int | None:
         """Return the index of a station's access point among the names; None if it has none."""
         raise ControlError("there are no access points")
@@ -164,9 +168,9 @@ class ScenarioMedium(MediumService, Generic[C]):
                 self._positions.release(self.named(request))
                 self.set_positions(self._positions.at(now))
             case "fault":
-                self._faults.begin(self._fault(request), now)
+                self._make(self._fault(request), now, begins=True)
             case "end fault":
-                self._faults.end(self._fault(request), now)
+                self._make(self._fault(request), now, begins=False)
             case "links":
                 return {"links": self._links(request)}
             case "position":
@@ -185,6 +189,12 @@ class ScenarioMedium(MediumService, Generic[C]):
             raise ControlError(f"no such station: {name}; there are {', '.join(self.names)}")
         return self._index[name]
 
+    def _make(self, fault: Fault, now: float, *, begins: bool) -> None:
+        if fault.kind == "disturb":
+            self.disturb(fault, begins=begins)
+        else:
+            (self._faults.begin if begins else self._faults.end)(fault, now)
+
     def _fault(self, request: Mapping[str, Any]) -> Fault:
         try:
             fault = Fault.model_validate(request.get("fault"))
@@ -192,8 +202,8 @@ class ScenarioMedium(MediumService, Generic[C]):
             raise ControlError(f"not a fault: {first_problem(error)}") from None
         if not fault.is_of_radio:
             raise ControlError(f"a fault of kind {fault.kind} does not concern radios")
-        if self.config.wire is not None:
-            raise ControlError("hosts on a switch have no radios that could fail")
+        if self.config.wire is not None and fault.kind not in ON_A_SWITCH:
+            raise ControlError(NO_RADIOS)
         for name in fault.nodes:
             self.named({"name": name})
         return fault

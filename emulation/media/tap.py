@@ -16,12 +16,15 @@ CONFIG.json is a `TapConfig`.  Further requests:
 
     associate                   begin to scan, with a scan at once
     settle                      stop scanning: every station stays at its access point
+    inject {packet, to}         let stations receive a packet (hexadecimal) from elsewhere
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from emulation.media.config import TapConfig, load
@@ -32,9 +35,11 @@ from emulation.media.scenario import ScenarioMedium
 from emulation.media.service import serve
 from emulation.media.taps import TapService
 from emulation.radio.delivery import Delivery
+from emulation.radio.disturbances import Disturbances
 from emulation.radio.mac import octets
 from emulation.radio.medium import Medium
 from emulation.radio.wire import WireMedium
+from emulation.scenario.faults import Fault
 from emulation.wifi.addressing import AdHocAddressing
 from emulation.wifi.cells import Cells, RadioChannel
 from emulation.wifi.layer2_update import layer2_update
@@ -61,7 +66,11 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
         self._handovers = 0
         self._radios: list[tuple[RadioChannel, int]] = []
         """The channel of a device, and the radio's index there."""
+        self._late: list[tuple[float, int, int, bytes]] = []
+        """Packets that are kept back: until when, in what order, the device, and the packet."""
+        self._order = itertools.count()
         super().__init__(config)
+        self._disturbances = Disturbances(self.rng("disturbances"))
 
     def devices(self) -> Iterator[Tap]:
         """Make the channels; yield the devices of their radios."""
@@ -111,17 +120,48 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
         """Write a frame to the devices of the receivers that accept it."""
         frame: bytes = delivery.frame
         first = 0 if channel is self.channels[0] else len(self.names)
-        for receiver in channel.accepted(delivery.source, frame[:6], delivery.receivers):
+        receivers = channel.accepted(delivery.source, frame[:6], delivery.receivers)
+        if self._disturbances.active:
+            self._disturb(delivery.time, delivery.source, receivers, frame)
+            return
+        for receiver in receivers:
             self.write(self.fds[first + receiver], frame)
 
-    # Associations.
+    # Disturbances and strangers, which there are without access points, or at stations.
+
+    def _disturb(self, now: float, source: int, receivers: Iterable[int], frame: bytes) -> None:
+        """Write a frame as often and as late as it arrives."""
+        for receiver in receivers:
+            for late in self._disturbances.copies((self.names[source], self.names[receiver])):
+                if late:
+                    entry = (now + late, next(self._order), self.fds[receiver], frame)
+                    heapq.heappush(self._late, entry)
+                else:
+                    self.write(self.fds[receiver], frame)
+
+    def disturb(self, fault: Fault, *, begins: bool) -> None:
+        """Begin or end to disturb two nodes."""
+        (self._disturbances.begin if begins else self._disturbances.end)(fault)
+
+    def _inject(self, request: dict[str, Any]) -> None:
+        """Write a packet that no device has sent."""
+        packet, to = request.get("packet"), request.get("to")
+        if not isinstance(packet, str) or not isinstance(to, list):
+            raise ControlError("inject needs a packet in hexadecimal, and a list of stations")
+        for name in to:
+            self.write(self.fds[self.named({"name": name})], bytes.fromhex(packet))
+
+    # What falls due by itself.
 
     def own_due(self, now: float) -> float:
-        """Scan if it is time; return when the next scan is due."""
+        """Write packets that were kept back, and scan if it is time; return what is due next."""
+        while self._late and self._late[0][0] <= now:
+            _, _, fd, frame = heapq.heappop(self._late)
+            self.write(fd, frame)
         if now >= self._scan_due:
             self._scan_due += self.config.association.scan_interval
             self._scan(now)
-        return self._scan_due
+        return min(self._scan_due, self._late[0][0]) if self._late else self._scan_due
 
     def started(self, epoch: float) -> None:
         """Scan from `epoch` on, if scanning has begun."""
@@ -152,6 +192,8 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
                 self._scan_due = now
             case "settle":
                 self._scan_due = NEVER
+            case "inject":
+                self._inject(request)
             case _:
                 return super().own_answer(request, now)
         return {}

@@ -7,11 +7,19 @@
     partition X,Y X,Y at T for D     all links across the line through two points, metres
     partition x=X at T for D         (or y=Y) the same, of a line across the field
     jam X,Y power P duty S at T for D   a jammer at a point: P dBm, on for a share S of the time
+    disturb ONE OTHER lose P duplicate Q delay S at T for D
+                                     frames between two nodes are lost, arrive twice, or late
+    stranger HEX as SENDER to WHO at T   somebody else sends a datagram in a node's name
 
 T and D are seconds; without "for D" a fault lasts to the end.  WHO is a share of the stations
 ("30%"), a number of them ("3 of them") drawn from the seed, or names with commas between.  Several
 faults may overlap: what two of them take down is up again after both.  A jammer is on for `duty`
 of each `period` seconds (10 ms unless "period S" follows); it disturbs the stations' channel.
+
+`disturb` takes what has arrived: P and Q are shares of the packets, and each is kept back for 0 to
+S seconds, so that they overtake each other.  The radios acknowledge what is lost like that, as when
+the kernel drops it.  A stranger sends one packet with the address of SENDER, a node's name or
+number, which is heard by all (`to WHO` left out) or by those named.
 
 Faults are drawn when the scenario is made, so that they are the same on every backend.
 """
@@ -22,7 +30,7 @@ import random
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -30,12 +38,19 @@ from emulation.errors import ScenarioError, first_problem
 from emulation.plain_file import read_plain_file
 from emulation.radio.spec import RadioSpec, UnitDisk
 
-Kind = Literal["crash", "radio", "access-point", "link", "partition", "jam"]
+Kind = Literal["crash", "radio", "access-point", "link", "partition", "jam", "disturb", "stranger"]
+ON_A_SWITCH: Final = ("crash", "disturb", "stranger")
+"""Kinds that hosts with cables can have."""
+LONGEST: Final = 1_400
+"""Bytes of a stranger's datagram, which fits into one packet."""
 FAULTS: Final = "faults"
 """The setting with the faults, separated by semicolons."""
 FILE: Final = "file:"
 """`file:PATH` as a fault: the faults in a file, one a line; # begins a comment."""
 EXAMPLE: Final = "crash 30% at 20 for 10"
+NO_RADIOS: Final = (
+    f"hosts on a switch have no radios that could fail: use {', '.join(ON_A_SWITCH)} alone"
+)
 PERIOD: Final = 0.01
 """Seconds of a jammer's cycle."""
 
@@ -47,7 +62,8 @@ class Fault(BaseModel):
     """One fault, from `start` to `end`, seconds into the run (None: until the run ends).
 
     `nodes` are names of nodes or access points, two for a link.  `line` is x0, y0, x1, y1 of two
-    points on a partition's line and `position` that of a jammer, metres.
+    points on a partition's line and `position` that of a jammer, metres.  `lose`, `duplicate` and
+    `delay` are of `disturb`, `sender` and `datagram` of a stranger, who is heard by `nodes`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -61,6 +77,11 @@ class Fault(BaseModel):
     power_dbm: float = Field(20.0, ge=-100, le=100, description="radiated, isotropic")
     duty: float = Field(1.0, gt=0, le=1)
     period: float = Field(PERIOD, ge=0.001, le=10, description="seconds")
+    lose: float = Field(0.0, ge=0, le=1)
+    duplicate: float = Field(0.0, ge=0, le=1)
+    delay: float = Field(0.0, ge=0, le=60, description="seconds, at most")
+    sender: str = Field("", description="name or number of a node")
+    datagram: str = Field("", pattern="^([0-9a-f]{2})*$", description="hexadecimal")
     text: str = Field("", description="as it was written")
 
     @model_validator(mode="after")
@@ -71,20 +92,30 @@ class Fault(BaseModel):
             raise ValueError("a partition needs a line through two points")
         if self.kind == "jam" and self.position is None:
             raise ValueError("a jammer needs a position")
-        if self.kind == "link" and not len(set(self.nodes)) == len(self.nodes) == 2:
+        if self.kind in ("link", "disturb") and not len(set(self.nodes)) == len(self.nodes) == 2:
             raise ValueError("a link has two different stations")
+        if self.kind == "disturb" and not self.lose + self.duplicate + self.delay:
+            raise ValueError("say how it is disturbed: lose SHARE, duplicate SHARE, delay SECONDS")
+        if self.kind == "stranger" and (self.end is not None or not self.sender):
+            raise ValueError("a stranger sends one packet in the name of a node, without `for`")
+        if self.sender.isdecimal() and not 0 < int(self.sender) < 2**24 - 1:
+            raise ValueError("numbers of nodes are 1 to 16777214")
+        if len(self.datagram) > 2 * LONGEST:
+            raise ValueError(f"a stranger's datagram has {LONGEST} bytes at most")
         if self.kind in ("crash", "radio", "access-point") and not self.nodes:
             raise ValueError(f"a fault of kind {self.kind} needs names")
         return self
 
     def until(self, duration: float) -> float:
         """Return when it ends in a run of `duration` seconds."""
+        if self.kind == "stranger":
+            return self.start
         return duration if self.end is None else min(self.end, duration)
 
     @property
     def is_of_radio(self) -> bool:
-        """Whether the medium causes it, rather than whoever runs the node apps."""
-        return self.kind != "crash"
+        """Whether the medium causes it by itself."""
+        return self.kind not in ("crash", "stranger")
 
 
 def down(faults: Iterable[Fault], node: str, kind: Kind) -> Iterator[tuple[float, float | None]]:
@@ -173,6 +204,17 @@ def _parse(
         named = [*stations, *hosts] if kind == "crash" else among
         nodes = _who(words, among, named, rng, kind)
         return Fault(kind=kind, nodes=nodes, **common) if nodes else None
+    if kind == "stranger":
+        return Fault(kind=kind, **_stranger(words, stations, hosts, rng), **common)
+    if kind == "disturb":
+        shares = _values(words[2:], {"lose": "lose", "duplicate": "duplicate", "delay": "delay"})
+        if shares is None or len(words) < 2:
+            raise ValueError(
+                "it is `disturb ONE OTHER lose SHARE duplicate SHARE delay SECONDS at T for D`"
+            )
+        for word in words[:2]:
+            _known(word, [*stations, *hosts])
+        return Fault(kind=kind, nodes=(words[0], words[1]), **shares, **common)
     if kind == "link":
         if len(words) != 2:
             raise ValueError("a link is `link ONE OTHER at T for D`")
@@ -183,17 +225,14 @@ def _parse(
         return Fault(kind="partition", line=_line(words, area), **common)
     if kind == "jam":
         return Fault(kind="jam", **_jammer(words), **common)
-    raise ValueError(
-        f"{kind} is none of crash, radio, access-point, link, partition, jam: write it as "
-        f"`{EXAMPLE}`"
-    )
+    raise ValueError(f"{kind} is none of {', '.join(get_args(Kind))}: write it as `{EXAMPLE}`")
 
 
 def _check_possible(fault: Fault, radio: RadioSpec | None) -> None:
     """Raise ValueError if there is nothing that the fault could affect."""
     if radio is None:
-        if fault.is_of_radio:
-            raise ValueError("hosts on a switch have no radios that could fail: use crash alone")
+        if fault.kind not in ON_A_SWITCH:
+            raise ValueError(NO_RADIOS)
         return
     propagation = radio.propagation
     if fault.kind == "jam" and isinstance(propagation, UnitDisk) and not propagation.collisions:
@@ -259,13 +298,33 @@ def _line(
 
 
 def _jammer(words: Sequence[str]) -> dict[str, float | tuple[float, float]]:
-    fields = {"power": "power_dbm", "duty": "duty", "period": "period"}
-    if not words or len(words) % 2 == 0 or any(word not in fields for word in words[1::2]):
+    values = _values(words[1:], {"power": "power_dbm", "duty": "duty", "period": "period"})
+    if not words or values is None:
         raise ValueError("a jammer is `jam X,Y power DBM duty SHARE at T for D`")
-    values: dict[str, float | tuple[float, float]] = {"position": _point(words[0])}
-    for key, value in zip(words[1::2], words[2::2], strict=True):
-        values[fields[key]] = _number(value, key)
-    return values
+    return {"position": _point(words[0]), **values}
+
+
+def _values(words: Sequence[str], fields: dict[str, str]) -> dict[str, float] | None:
+    """Return the numbers after the words of `fields`, by field; None if there are other words."""
+    if len(words) % 2 or any(word not in fields for word in words[::2]):
+        return None
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return {fields[key]: _number(value, key) for key, value in pairs}
+
+
+def _stranger(
+    words: Sequence[str], stations: Sequence[str], hosts: Sequence[str], rng: random.Random
+) -> dict[str, Any]:
+    if len(words) < 3 or words[1] != "as" or words[3:4] not in ([], ["to"]):
+        raise ValueError("a stranger is `stranger HEX as SENDER to WHO at T`")
+    try:
+        datagram = bytes.fromhex(words[0]).hex()
+    except ValueError:
+        raise ValueError(f"{words[0][:20]!r} is not a datagram in hexadecimal") from None
+    if not words[2].isdecimal():
+        _known(words[2], [*stations, *hosts])
+    nodes = _who(words[4:], stations, stations, rng, "stranger") if words[3:] else ()
+    return {"datagram": datagram, "sender": words[2], "nodes": nodes}
 
 
 def _point(text: str) -> tuple[float, float]:

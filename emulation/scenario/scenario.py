@@ -21,7 +21,7 @@ from emulation.plain_file import read_plain_file
 from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import NO_RANGE, WireSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
-from emulation.scenario.faults import Fault
+from emulation.scenario.faults import NO_RADIOS, ON_A_SWITCH, Fault
 from emulation.workloads.base import Operation
 from nodeapp.addressing import address_of
 from nodeapp.pubsub.base import Environment
@@ -159,18 +159,24 @@ class Scenario(BaseModel):
         return self
 
     def _check_faults(self) -> None:
+        names = {node.name for node in self.nodes}
         stations = {node.name for node in self.stations}
         points = {point.name for point in self.access_points}
         named = {
-            "crash": {node.name for node in self.nodes},
+            "crash": names,
             "radio": stations,
             "access-point": points,
             "link": stations | points,
+            # A cable behind an access point has no medium that could disturb it, or be heard.
+            "disturb": set[str]() if points else names,
+            "stranger": stations if points else names,
         }
         for fault in self.faults:
             strangers = set(fault.nodes) - named.get(fault.kind, set())
             if strangers:
                 raise ValueError(f"a fault of kind {fault.kind} names {min(strangers)}")
+            if fault.sender and not fault.sender.isdecimal():
+                self.id_of(fault.sender)
 
     def _check_access_points(self) -> None:
         points = self.access_points
@@ -180,10 +186,8 @@ class Scenario(BaseModel):
                     "on a switch all nodes are hosts (device eth0), each with a delay, and there "
                     "are no access points"
                 )
-            if any(fault.is_of_radio for fault in self.faults):
-                raise ValueError(
-                    "hosts on a switch have no radios that could fail: use crash alone"
-                )
+            if any(fault.kind not in ON_A_SWITCH for fault in self.faults):
+                raise ValueError(NO_RADIOS)
             return
         names = {node.name for node in self.nodes} | {point.name for point in points}
         if len({point.id for point in points}) != len(points):
@@ -210,6 +214,25 @@ class Scenario(BaseModel):
             return self.workload
         both = (*self.workload, *self.navigation)
         return tuple(sorted(both, key=lambda operation: operation.time))
+
+    def id_of(self, name: str) -> int:
+        """Return the id of a node by its name, or its number.  Raises ValueError."""
+        if name.isdecimal():
+            return int(name)
+        ids = {node.name: node.id for node in self.nodes}
+        if name not in ids:
+            raise ValueError(f"there is no node {name}")
+        return ids[name]
+
+    def heard_by(self, fault: Fault) -> list[NodeSpec]:
+        """Return the nodes that hear a stranger: not those whose address his packet has."""
+        sender = self.id_of(fault.sender)
+        around = self.stations or self.nodes
+        return [
+            node
+            for node in around
+            if node.id != sender and (not fault.nodes or node.name in fault.nodes)
+        ]
 
     @property
     def stations(self) -> tuple[NodeSpec, ...]:

@@ -11,11 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from emulation.radio.disturbances import Disturbances
 from emulation.scenario.faults import Fault
 from emulation.scenario.scenario import Scenario
-from emulation.virtual.channel import Channel
+from emulation.virtual.channel import Channel, Hand
 from emulation.virtual.clock import Clock
 from emulation.virtual.host import VirtualHost
+from emulation.virtual.message import Carried, Message
+from emulation.virtual.recording import VirtualRecorder
 from nodeapp.pubsub.base import Service
 from nodeapp.wire import Frame
 
@@ -30,8 +33,36 @@ class _Nobody:
         """Do nothing."""
 
 
+class DisturbedHand:
+    """Hands packets on as the active disturbances have it."""
+
+    def __init__(self, scenario: Scenario, clock: Clock, hand: Hand) -> None:
+        self.disturbances = Disturbances(scenario.rng("disturbances"))
+        self._clock = clock
+        self._hand = hand
+        self._names = [node.name for node in scenario.nodes]
+        self._senders = {node.id: node.name for node in scenario.nodes}
+
+    def __call__(self, time: float, receivers: list[int], carried: Carried) -> None:
+        """Hand a packet to the nodes with these indices, to each as often and late as it comes."""
+        if not self.disturbances.active:
+            self._hand(time, receivers, carried)
+            return
+        sender = self._senders[carried[0].sender]
+        for receiver in receivers:
+            for late in self.disturbances.copies((sender, self._names[receiver])):
+                if late:
+                    arrives = time + late
+                    self._clock.call_at(arrives, self._hand, arrives, [receiver], carried)
+                else:
+                    self._hand(time, [receiver], carried)
+
+
 class VirtualFaults:
-    """The faults of a scenario, made at their times; `boot` starts a host's node app."""
+    """The faults of a scenario, made at their times.
+
+    `boot` starts a host's node app, and `hand` gives hosts what a stranger sends.
+    """
 
     def __init__(
         self,
@@ -40,7 +71,14 @@ class VirtualFaults:
         channel: Channel,
         hosts: Mapping[str, VirtualHost],
         boot: Callable[[VirtualHost], None],
+        hand: Hand,
+        recorder: VirtualRecorder,
+        disturbances: Disturbances | None,
     ) -> None:
+        self._scenario = scenario
+        self._hand = hand
+        self._recorder = recorder
+        self._disturbances = disturbances
         self._clock = clock
         self._channel = channel
         self._hosts = hosts
@@ -54,6 +92,13 @@ class VirtualFaults:
 
     def begin(self, fault: Fault) -> None:
         """Make a fault."""
+        if fault.kind == "stranger":
+            self._forge(fault)
+            return
+        if fault.kind == "disturb":
+            assert self._disturbances is not None
+            self._disturbances.begin(fault)
+            return
         if fault.is_of_radio:
             self._channel.faults.begin(fault, self._clock.now)
             return
@@ -64,6 +109,10 @@ class VirtualFaults:
 
     def end(self, fault: Fault) -> None:
         """End a fault."""
+        if fault.kind == "disturb":
+            assert self._disturbances is not None
+            self._disturbances.end(fault)
+            return
         if fault.is_of_radio:
             self._channel.faults.end(fault, self._clock.now)
             return
@@ -72,6 +121,13 @@ class VirtualFaults:
             if not self._down[name]:
                 self._hosts[name].begin_again()
                 self._boot(self._hosts[name])
+
+    def _forge(self, fault: Fault) -> None:
+        """Hand a stranger's packet to those who hear it."""
+        sender, datagram = self._scenario.id_of(fault.sender), bytes.fromhex(fault.datagram)
+        packet = self._recorder.forged(sender, datagram)
+        receivers = [self._hosts[node.name].index for node in self._scenario.heard_by(fault)]
+        self._hand(self._clock.now, receivers, (Message(sender, datagram, 1), 0, packet))
 
     def _kill(self, host: VirtualHost) -> None:
         for timer in self._clock:

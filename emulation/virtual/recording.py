@@ -30,6 +30,7 @@ from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.packets import loopback_frame, radio_frames
+from nodeapp.wire import BROADCAST
 
 EPOCH_NS: Final = 946_684_800_000_000_000
 """Time 0 of every run: 2000-01-01 00:00 UTC, in Unix ns."""
@@ -64,6 +65,9 @@ class VirtualRecorder(Protocol):
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
         """A station sends a datagram by radio to the node `to`; return its packets, in order."""
 
+    def forged(self, sender: int, datagram: bytes) -> Packet:
+        """Somebody else sends a datagram to all in the name of node `sender`; return its packet."""
+
     def heard(self, time: float, stations: list[int], packet: Packet) -> None:
         """A packet has reached stations, or passed other captures (`captures`)."""
 
@@ -85,6 +89,10 @@ class NullRecorder:
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
         """Build no packets."""
         return self._packets
+
+    def forged(self, sender: int, datagram: bytes) -> Packet:
+        """Build no packet."""
+        return None
 
     def heard(self, time: float, stations: list[int], packet: Packet) -> None:
         """Forget it."""
@@ -138,6 +146,10 @@ class PcapRecorder:
         for packet in packets:
             self._append(station, _record(time, packet))
         return packets
+
+    def forged(self, sender: int, datagram: bytes) -> Packet:
+        """Build a packet."""
+        return radio_frames(sender, BROADCAST, datagram, 0)[0]
 
     def heard(self, time: float, stations: list[int], packet: Packet) -> None:
         """Record a packet at its receivers."""
@@ -241,6 +253,10 @@ class ColumnRecorder:
         for packet in packets:
             self.heard(time, [station], packet)
         return packets
+
+    def forged(self, sender: int, datagram: bytes) -> Packet:
+        """Build a packet."""
+        return _Kept(radio_frames(sender, BROADCAST, datagram, 0)[0])
 
     def heard(self, time: float, stations: list[int], packet: Packet) -> None:
         """Record a packet at its receivers."""

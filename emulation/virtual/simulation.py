@@ -19,10 +19,10 @@ from typing import Final
 from emulation.radio.medium import BROADCAST as TO_ALL
 from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.virtual.adhoc import AdHocChannel
-from emulation.virtual.channel import Channel
+from emulation.virtual.channel import Channel, Hand
 from emulation.virtual.client import WorkloadClient
 from emulation.virtual.clock import Clock
-from emulation.virtual.faults import VirtualFaults
+from emulation.virtual.faults import DisturbedHand, VirtualFaults
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.mesh import MeshChannel
 from emulation.virtual.message import Carried, Message
@@ -63,13 +63,18 @@ class Simulation:
         self.recorder = recorder
         self._failed = failed
         self._trace = scenario.trace()
+        hand: Hand = self.hand
+        disturbances = None
+        if any(fault.kind == "disturb" for fault in scenario.faults):
+            hand = DisturbedHand(scenario, self.clock, self.hand)
+            disturbances = hand.disturbances
         self.channel: Channel
         if scenario.access_points:
-            self.channel = MeshChannel(scenario, self.clock, recorder, self.hand)
+            self.channel = MeshChannel(scenario, self.clock, recorder, hand)
         elif scenario.wire is not None:
-            self.channel = WiredChannel(scenario, self.hand)
+            self.channel = WiredChannel(scenario, hand)
         else:
-            self.channel = AdHocChannel(scenario, self.hand, self._unacknowledged)
+            self.channel = AdHocChannel(scenario, hand, self._unacknowledged)
         self.medium = self.channel.medium
         """The medium of the stations."""
         self._tick = _tick(scenario)
@@ -95,7 +100,10 @@ class Simulation:
         self._client.start(self._defect)
         if scenario.faults:
             names = {host.spec.name: host for host in self.nodes}
-            VirtualFaults(scenario, self.clock, self.channel, names, self._boot_again)
+            VirtualFaults(
+                *(scenario, self.clock, self.channel, names, self._boot_again),
+                *(self.hand, recorder, disturbances),
+            )
 
     def _service(self, host: VirtualHost) -> Service:
         if self._make_service is not None:

@@ -10,7 +10,10 @@ from emulation.scenario.prompt import told_commands
 from emulation.scenario.runfolder import Run
 from spark_analysis.report.quantities import number, printable
 
-_KINDS: Final = {"link": "link", "partition": "partition", "jam": "jam"}
+_KINDS: Final = {
+    **{"link": "link", "disturb": "link", "partition": "partition", "jam": "jam"},
+    "stranger": "",
+}
 """Kinds of faults that are not faults of nodes."""
 
 

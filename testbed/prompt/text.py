@@ -19,6 +19,8 @@ _BEGUN: Final = {
     "link": "cut the link of",
     "partition": "parted the area",
     "jam": "jammed",
+    "disturb": "disturbed what passes between",
+    "stranger": "sent a stranger's packet to",
 }
 """What a kind of fault does."""
 

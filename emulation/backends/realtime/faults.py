@@ -12,11 +12,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from emulation.backends.base import BackendError
 from emulation.media.control import ControlError, request
 from emulation.scenario.faults import Fault
 from emulation.scenario.scenario import Scenario
+from emulation.virtual.packets import radio_frames
+from nodeapp.wire import BROADCAST
 
 
 class Faults:
@@ -32,6 +35,7 @@ class Faults:
         kill: Callable[[str], None],
         start: Callable[[str], None],
     ) -> None:
+        self._scenario = scenario
         self._medium = medium_control
         self._kill, self._start = kill, start
         self._down: Counter[str] = Counter()
@@ -67,10 +71,12 @@ class Faults:
         """
         if fault.is_of_radio:
             self._tell(fault, begins=True)
+        elif fault.kind == "stranger":
+            self._forge(fault)
         with self._lock:
             if fault.end is not None:
                 self._push(fault.end, False, fault)
-            for name in () if fault.is_of_radio else fault.nodes:
+            for name in fault.nodes if fault.kind == "crash" else ():
                 self._down[name] += 1
                 if self._down[name] == 1:
                     self._kill(name)
@@ -88,7 +94,17 @@ class Faults:
 
     def _tell(self, fault: Fault, *, begins: bool) -> None:
         op = "fault" if begins else "end fault"
+        self._request(fault, {"op": op, "fault": fault.model_dump(mode="json")})
+
+    def _forge(self, fault: Fault) -> None:
+        """Let the medium hand a stranger's packet to those who hear it."""
+        sender = self._scenario.id_of(fault.sender)
+        (packet,) = radio_frames(sender, BROADCAST, bytes.fromhex(fault.datagram), 0)
+        to = [node.name for node in self._scenario.heard_by(fault)]
+        self._request(fault, {"op": "inject", "packet": packet.hex(), "to": to})
+
+    def _request(self, fault: Fault, message: dict[str, Any]) -> None:
         try:
-            request(self._medium, {"op": op, "fault": fault.model_dump(mode="json")})
+            request(self._medium, message)
         except ControlError as error:
             raise BackendError(f"fault {fault.text!r}: the medium refused it: {error}") from None

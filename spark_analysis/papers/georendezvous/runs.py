@@ -17,6 +17,7 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from emulation.scenario.scenario import ProtocolSpec, Scenario
+from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from emulation.workloads.base import Operation, Workload
 from nodeapp import wire
@@ -70,8 +71,8 @@ class SentFrame(NamedTuple):
     frame: Frame
 
 
-class _Recorder:
-    """Keeps what radios sent and heard, beacons left out (`VirtualRecorder`)."""
+class _Recorder(NullRecorder):
+    """Keeps what radios sent and heard, beacons left out."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._ids = [node.id for node in scenario.nodes]
@@ -89,15 +90,6 @@ class _Recorder:
     def heard(self, time: float, stations: list[int], packet: Any) -> None:
         if packet.to != BROADCAST:
             self.heard_frames += [(time, self._ids[station], packet) for station in stations]
-
-    def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
-        """Ignore it: clients do what the script says."""
-
-    def emitted(self, time: float, capture: int, frame: bytes) -> None:
-        """Ignore it: there are no access points."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class CellRun:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from scapy.layers.inet import IP
+from scapy.layers.inet import IP, UDP
 
 from capture.layers import PubSub
 from emulation.backends.base import BackendError
+from emulation.backends.hwsim import HwsimBackend
 from emulation.backends.mininet_wifi import MininetWifiBackend
 from emulation.backends.tap import TapBackend
+from emulation.backends.virtual import VirtualBackend
 from emulation.mobility.trajectory import Waypoint
 from emulation.network.driver import client_socket
 from emulation.network.processes import await_condition
@@ -55,6 +57,48 @@ def test_node_apps_come_back_and_radios_fall_silent(tmp_path: Path) -> None:
     assert logs["sta1"].count("runs broker-gpsr") == 1
     sent = {node.name: packets(folder.radio_capture(node)) for node in scenario.nodes}
     assert sent["sta3"] < 0.6 * sent["sta1"]  # it hears nobody
+
+
+def test_what_is_disturbed_and_forged_is_on_tap_as_under_the_virtual_clock(tmp_path: Path) -> None:
+    faults = (
+        "disturb sta1 sta2 lose 1 at 0; disturb sta1 sta3 duplicate 1 delay 0.02 at 0; "
+        "stranger 00010203 as sta1 to sta2 at 1.5; stranger 00040506 as 99 at 2"
+    )
+    scenario = quiet(duration=5.0, faults=faults)
+    forged = []
+    for backend in (TapBackend(), VirtualBackend()):
+        folder = RunFolder.create(tmp_path / backend.name, scenario)
+        backend.execute(scenario, folder, Recorded())
+        heard = {
+            node.name: [packet for _, packet in timed(folder.radio_capture(node)) if IP in packet]
+            for node in scenario.nodes
+        }
+        of_first = {
+            name: sum(packet[IP].src == scenario.nodes[0].address for packet in packets)
+            for name, packets in heard.items()
+        }
+        assert of_first["sta2"] < 0.3 * of_first["sta4"], "but those before second 0"
+        assert 1.5 < of_first["sta3"] / of_first["sta4"] < 2.1
+        forged.append(
+            {
+                name: [bytes(packet) for packet in packets if bytes(packet[UDP].payload)[0] == 0]
+                for name, packets in heard.items()
+            }
+        )
+    assert forged[0] == forged[1]
+    assert [len(packets) for packets in forged[0].values()] == [1, 2, 1, 1]
+
+
+@pytest.mark.parametrize("fault", ["disturb sta1 sta2 lose 1 at 1", "stranger 00 as sta1 at 1"])
+def test_radios_of_the_kernel_refuse_what_only_the_own_medium_can(
+    tmp_path: Path, fault: str
+) -> None:
+    for backend, message in (
+        (HwsimBackend(), rf"between radios of the kernel .*\({fault}\): leave it out"),
+        (MininetWifiBackend(), rf"cannot make radio faults \({fault}\): leave them"),
+    ):
+        with pytest.raises(BackendError, match=message):
+            backend.execute(quiet(faults=fault), RunFolder(tmp_path), Recorded())
 
 
 def test_wmediumd_makes_no_faults_of_radios(tmp_path: Path) -> None:

@@ -37,12 +37,13 @@ def test_what_is_not_there_does_not_fail() -> None:
     for text in ("radio sta1 at 1", "partition x=9 at 1", "jam 1,1 at 1"):
         with pytest.raises(ScenarioError, match="hosts on a switch have no radios"):
             faults(text, radio=None)
+    assert faults("disturb sta1 sta2 lose 1 at 1", "stranger 00 as sta1 at 2", radio=None)
     (crash,) = faults("crash 50% at 1", radio=None)
     assert len(crash.nodes) == 5
 
 
 def test_every_kind_of_fault() -> None:
-    crash, radio, point, link, partition, line, jam = faults(
+    crash, radio, point, link, partition, line, jam, disturb, stranger, other = faults(
         "crash sta3,br1 at 1 for 2",
         "radio 3 of them at 2.5",
         "access-point ap2 at 3 for 4",
@@ -50,6 +51,9 @@ def test_every_kind_of_fault() -> None:
         "partition x=200 at 5 for 10",
         "partition 0,0 400,300 at 6",
         "jam 100,50 power 30 duty 0.5 period 0.1 at 7 for 8",
+        "disturb sta1 sta2 lose 0.5 duplicate 0.25 delay 2 at 8 for 1",
+        "stranger 0102ff as sta1 to sta2,sta3 at 9",
+        "stranger 00 as 60000 at 10",
     )
     assert (crash.nodes, crash.start, crash.end) == (("sta3", "br1"), 1.0, 3.0)
     assert (len(radio.nodes), radio.end, radio.until(60.0)) == (3, None, 60.0)
@@ -58,6 +62,11 @@ def test_every_kind_of_fault() -> None:
     assert partition.line == (200.0, 0.0, 200.0, 300.0)
     assert line.line == (0.0, 0.0, 400.0, 300.0)
     assert (jam.position, jam.power_dbm, jam.duty, jam.period) == ((100.0, 50.0), 30.0, 0.5, 0.1)
+    assert (disturb.lose, disturb.duplicate, disturb.delay) == (0.5, 0.25, 2.0)
+    assert disturb.nodes == ("sta1", "sta2")
+    assert (stranger.datagram, stranger.sender) == ("0102ff", "sta1")
+    assert (stranger.nodes, stranger.until(60.0)) == (("sta2", "sta3"), 9.0)
+    assert (other.sender, other.nodes) == ("60000", ())
 
 
 def test_who_fails_is_drawn_from_the_seed() -> None:
@@ -91,6 +100,17 @@ def test_who_fails_is_drawn_from_the_seed() -> None:
         ("jam 1,nan at 5", "y is a number from -1e9 to 1e9, not 'nan'"),
         ("crash 30% at 5 for 1e300", "is a number from -1e9 to 1e9, not '1e300'"),
         ("crash 30% at -1", "start: must be 0 or more, not -1"),
+        ("disturb sta1 sta2 at 5", "say how it is disturbed: lose SHARE"),
+        ("disturb sta1 sta2 melt 1 at 5", "it is `disturb ONE OTHER lose SHARE"),
+        ("disturb sta1 at 5", "it is `disturb ONE OTHER lose SHARE"),
+        ("disturb sta1 sta99 lose 1 at 5", "there is no sta99"),
+        ("disturb sta1 sta2 lose 2 at 5", "lose: must be 1 or less, not 2"),
+        ("stranger 00 at 5", "a stranger is `stranger HEX as SENDER to WHO at T`"),
+        ("stranger 0x as sta1 at 5", "'0x' is not a datagram in hexadecimal"),
+        ("stranger 00 as sta99 at 5", "there is no sta99"),
+        ("stranger 00 as 0 at 5", "numbers of nodes are 1 to 16777214"),
+        ("stranger 00 as sta1 at 5 for 5", "sends one packet in the name of a node, without"),
+        ("stranger " + 1401 * "00" + " as 1 at 5", "datagram has 1400 bytes at most"),
         ("melt 30% at 5", "melt is none of crash, radio"),
     ],
 )

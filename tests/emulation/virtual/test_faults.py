@@ -11,8 +11,9 @@ from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from emulation.workloads.base import Operation
+from nodeapp.events import Event
 from nodeapp.pubsub.topic_hash import NodeHash
-from nodeapp.wire import Kind, decode
+from nodeapp.wire import Frame, Kind, decode
 from tests.emulation.virtual.test_simulation import digest
 from topologies.catalog import make_scenario
 
@@ -135,6 +136,40 @@ def test_radios_links_and_partitions_fail_and_heal() -> None:
     assert sorted(set(ALL) - set(told(everybody, "link sta1 sta2 at 10 for 5"))) == lost
     assert sorted(set(ALL) - set(told("jam 50,50 power 40 at 10 for 5"))) in (lost, lost[:-1])
     assert told("radio sta1 at 0")[:1] == []
+
+
+def test_what_is_disturbed_is_lost_or_comes_late_and_twice_until_it_ends() -> None:
+    alone = "radio sta3,sta4,sta5,sta6 at 0"
+    lost = [9, 10, 11, 12, 13]
+    assert sorted(set(ALL) - set(told(alone, "disturb sta2 sta1 lose 1 at 10 for 5"))) == lost
+    assert told(alone, "disturb sta1 sta3 lose 1 at 10 for 5") == ALL
+    mixed = told(alone, "disturb sta1 sta2 delay 5 at 0")
+    assert mixed != sorted(mixed)
+    assert len(mixed) == len(set(mixed)) > 15
+
+    class Heard(Notified):
+        def heard(self, time: float, stations: list[int], packet: Packet) -> None:
+            self.times = [*getattr(self, "times", ()), *(time for _ in stations)]
+
+    counts = []
+    for fault in ("disturb sta1 sta2 lose 0.5 at 0", "disturb sta1 sta2 duplicate 1 at 0"):
+        recorder = Heard()
+        Simulation(scenario(fault, nodes=2), recorder).run()
+        counts.append(len(recorder.times))
+        assert recorder.times == sorted(recorder.times)
+    assert counts[0] < 40
+    assert counts[1] == 2 * 2 * len(ALL)  # each event, and its copy that sta2 sends on
+
+
+def test_a_stranger_is_heard_by_those_named_under_an_address_of_his_choice() -> None:
+    event = Event(1, 99, {"topic": "a"})
+    frame = Frame(Kind.EVENT, 1, publisher=1, sequence=99, body=event.encode()).encode().hex()
+    alone = "radio sta3,sta4,sta5,sta6 at 0"
+    assert told(alone, f"stranger {frame} as sta1 to sta3 at 5") == ALL
+    assert told(alone, f"stranger {frame} as 99 to sta2 at 5") == [1, 2, 3, 99, *ALL[3:]]
+    assert told(alone, f"stranger {frame} as sta1 at 5") == [1, 2, 3, 99, *ALL[3:]]
+    assert told(alone, f"stranger {frame} as sta2 at 5") == ALL, "it is sta2's own address"
+    assert told(alone, "stranger 00ff as 99 at 5") == ALL
 
 
 @pytest.mark.parametrize("protocol", ["broker-aodv", "rendezvous-aodv"])
