@@ -14,11 +14,13 @@ from rich.markup import escape
 from rich.status import Status
 
 from emulation.caller import drop
-from emulation.check.design import FEWEST, MOST, Design
+from emulation.check.design import DRAWN, FAULTS, FEWEST, MOST, STRANGER, Design
 from emulation.check.properties.base import Property
 from emulation.check.properties.registry import promised, property_named, property_names
 from emulation.errors import ScenarioError
+from emulation.scenario.faults import Kind
 from emulation.scenario.settings import protocol_parameters
+from nodeapp.parameters import suggestion
 from nodeapp.pubsub.registry import service_of
 from testbed import completing
 from testbed.options import (
@@ -41,6 +43,8 @@ if TYPE_CHECKING:  # they import hypothesis, which other commands need not have
 
 BUDGET: Final = "1m"
 UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
+NONE: Final = "none"
+"""For `--faults`."""
 KEPT: Final = "check"
 """The folder under `RUNS`."""
 STORAGE: Final = "HYPOTHESIS_STORAGE_DIRECTORY"
@@ -76,6 +80,15 @@ def check(
     nodes: Annotated[
         str, typer.Option("--nodes", help="nodes of a scenario, from..to")
     ] = f"{FEWEST}..{MOST}",
+    faults: Annotated[
+        str,
+        typer.Option(
+            "--faults",
+            metavar="KINDS",
+            help=f"what fails, with commas between, or none; {STRANGER}: forged packets, which "
+            "cost a network without a key more than it promises",
+        ),
+    ] = ",".join(FAULTS),
     out: Annotated[
         Path | None,
         typer.Option(
@@ -97,6 +110,7 @@ def check(
 
     Example: check flooding --budget 30s
     Example: check broker-gpsr --scenarios 1000 --property delivered --strict
+    Example: check flooding --faults crash,stranger
     """
     quiet(be_quiet)
     try:
@@ -112,12 +126,12 @@ def check(
     folder = out or RUNS / KEPT / protocol
     drop(folder)
     os.environ.setdefault(STORAGE, str(RUNS / KEPT / ".hypothesis"))
-    low, high = _range(nodes)
+    design = Design(protocol, service_of(protocol), _range(nodes), _faults(faults))
 
     from emulation.check.search import Search
 
     with _display() as watch:
-        search = Search(Design(protocol, service_of(protocol), (low, high)), chosen, watch)
+        search = Search(design, chosen, watch)
         cases: list[_Case] = []
         try:
             cases += _again(search, folder, protocol, [rule.name for rule in chosen])
@@ -160,6 +174,16 @@ def _range(text: str) -> tuple[int, int]:
     if not FEWEST <= numbers[0] <= numbers[1] <= MOST:
         fail(f"--nodes goes from {FEWEST} to {MOST}, so not {text}", USAGE)
     return numbers
+
+
+def _faults(text: str) -> tuple[Kind, ...]:
+    """Return the kinds of faults that are drawn."""
+    names = [] if text == NONE else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in DRAWN:
+            near = suggestion(name, DRAWN)
+            fail(f"--faults has {', '.join(DRAWN)}, or {NONE}, not {name!r}{near}", USAGE)
+    return tuple(kind for kind in DRAWN if kind in names)
 
 
 def _properties(names: Sequence[str] | None, protocol: str) -> list[Property]:

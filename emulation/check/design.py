@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
+from emulation.scenario.faults import Kind
 from nodeapp.pubsub.base import Service
 
 FEWEST, MOST = 2, 12
 """Nodes of a scenario."""
+STRANGER: Final = "stranger"
+FAULTS: Final[tuple[Kind, ...]] = ("crash", "radio", "link", "partition", "disturb")
+"""Kinds of faults that are drawn unless others are asked for."""
+DRAWN: Final[tuple[Kind, ...]] = (*FAULTS, "stranger")
+"""Those that can be asked for.  On the radio of drawn scenarios a jammer has no effect."""
 
 
 @dataclass(frozen=True)
 class Design:
-    """A protocol, the class of its service, and from how many nodes to how many."""
+    """A protocol, the class of its service, from how many nodes to how many, and what fails."""
 
     protocol: str
     service: type[Service]
     nodes: tuple[int, int] = (FEWEST, MOST)
+    faults: tuple[Kind, ...] = FAULTS
+    frames: tuple[bytes, ...] = field(default=(), repr=False)
+    """Recorded datagrams that a stranger forges his from; none: there is no stranger."""

@@ -2,8 +2,9 @@
 
 Theory of operation.  All is drawn so that less is simpler: nodes are a list, each placed beside an
 earlier one, so that every placement is connected and an omitted node leaves one; operations and
-faults are lists that name nodes by numbers which stand for somebody however many there are (`_at`).
-Then hypothesis's own shrinker finds few nodes near the origin, few operations and no faults.
+faults are lists that name nodes by numbers which stand for somebody however many there are
+(`emulation.check.choices.at`).  Then hypothesis's own shrinker finds few nodes near the origin, few
+operations and no faults.
 
 A scenario has two parts.  At first clients subscribe, unsubscribe and publish, nodes move, and
 faults come and go.  Then all is still for as long as the protocol says that it needs
@@ -15,29 +16,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from hypothesis import strategies as st
 
-from emulation.check.design import MOST, Design
+from emulation.check.choices import BEGIN, HALF, LATEST, NUMBER, RANGE, STEP, Draw, Network, at
+from emulation.check.design import Design
+from emulation.check.draw_faults import faults
 from emulation.check.observed import SETTLED
 from emulation.mobility.routes import Leg, legs
 from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.radio.spec import RadioSpec, UnitDisk
 from emulation.radio.wire import WireSpec
 from emulation.scenario.access_point import AccessPointSpec
-from emulation.scenario.connectivity import connected
-from emulation.scenario.faults import Fault
 from emulation.scenario.navigation import announcements
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from emulation.workloads.base import Operation
 
 TOPOLOGY: Final = "check"
-RANGE: Final = 100.0
-"""Metres of the radios."""
-STEP: Final = 10.0
-"""Metres between places of nodes."""
 ALONG, ACROSS = 7, 6
 """Steps in x and y from a node to the next one at most: the radio reaches farther."""
 BACK: Final = 3
@@ -54,19 +51,12 @@ SPACING: Final = 100.0
 """Metres between access points."""
 POINTS: Final = 4
 """Access points at most."""
-HALF: Final = 0.5
-"""Seconds: times are multiples of it."""
-LATEST: Final = 40
-"""Halves of a second in which all begins that is not still."""
 LAST: Final = 3
 """Events of each publisher in the end, and ..."""
 EVERY: Final = 2.0
 """... seconds between them."""
 BETWEEN: Final = 0.02
 """Seconds between the events of two publishers then: while one is on its way, the next is too."""
-
-T = TypeVar("T")
-Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
 class _Place(NamedTuple):
@@ -90,19 +80,7 @@ class _Motion(NamedTuple):
     length: int
 
 
-class _Network(NamedTuple):
-    nodes: tuple[NodeSpec, ...]
-    clients: tuple[NodeSpec, ...]
-    points: tuple[AccessPointSpec, ...]
-    wire: WireSpec | None
-
-
-# Two rules of hypothesis.  Its shrinker omits an element of a list well if that has four choices at
-# most.  And no range has numbers of 100 and more: among those it prefers the ones that it reads off
-# the sources of all modules that are loaded, and what is drawn would depend on these.
 _seed = st.integers(0, 99)
-_number = st.integers(0, MOST - 1)
-_begin = st.integers(2, LATEST)
 _length = st.integers(1, LATEST // 2)
 _length_or_none = st.sampled_from((None, 1, None, 4, None, 20))
 _place = st.builds(
@@ -112,7 +90,7 @@ _place = st.builds(
     st.integers(-ACROSS, ACROSS),
 )
 _motions = st.lists(
-    st.builds(_Motion, _number, st.sampled_from(ORIGINS), _begin, _length), max_size=3
+    st.builds(_Motion, NUMBER, st.sampled_from(ORIGINS), BEGIN, _length), max_size=3
 )
 _EVENTS: Final = tuple(
     {"topic": topic, "stock": stock, "price": price}
@@ -133,14 +111,6 @@ _CONDITIONS: Final = (
 )
 
 
-def _at(several: Sequence[T], number: int) -> T:
-    """Return the one that a number stands for; if one is omitted, most numbers stand for the same.
-
-    That is what shrinking needs.
-    """
-    return several[number * len(several) // MOST]
-
-
 def _filters(needs_topic: bool) -> st.SearchStrategy[tuple[Any, ...]]:
     topics = _TOPICS if needs_topic else ((), *_TOPICS)
     return st.sampled_from([topic + conditions for conditions in _CONDITIONS for topic in topics])
@@ -153,10 +123,10 @@ def scenarios(draw: Draw, design: Design) -> Scenario:
     network = _mesh(draw, design) if service.needs_brokers else _field(draw, design)
     subscriptions = _subscriptions(draw, design, network.clients)
     publications = _publications(draw, network.clients)
-    faults = _faults(draw, design, network)
+    faulty = faults(draw, design, network)
     busy = max(
         *(operation.time for operation in (*subscriptions, *publications)),
-        *(fault.end or fault.start for fault in faults),
+        *(fault.end or fault.start for fault in faulty),
         *(node.waypoints[-1].time for node in network.nodes),
         0.0,
     )
@@ -185,11 +155,11 @@ def scenarios(draw: Draw, design: Design) -> Scenario:
         access_points=network.points,
         mesh_radio=mesh_radio,
         wire=network.wire,
-        faults=faults,
+        faults=faulty,
     )
 
 
-def _field(draw: Draw, design: Design) -> _Network:
+def _field(draw: Draw, design: Design) -> Network:
     """Draw stations on a field, or hosts on a switch if the protocol is an overlay."""
     low, high = design.nodes
     wired = design.service.is_overlay
@@ -201,10 +171,10 @@ def _field(draw: Draw, design: Design) -> _Network:
         for id_, way in enumerate(ways, start=1)
     )
     delays = tuple((1 + ALONG + place.along) / 1000 for place in places)
-    return _Network(nodes, nodes, (), WireSpec(delays=delays) if wired else None)
+    return Network(nodes, nodes, (), WireSpec(delays=delays) if wired else None)
 
 
-def _mesh(draw: Draw, design: Design) -> _Network:
+def _mesh(draw: Draw, design: Design) -> Network:
     """Draw access points in a square, each with its broker, and stations beside them."""
     low, high = design.nodes
     count = draw(st.integers(1, min(POINTS, high - 1)))
@@ -224,7 +194,7 @@ def _mesh(draw: Draw, design: Design) -> _Network:
         NodeSpec(id=count + number, name=f"n{number}", waypoints=way)
         for number, way in enumerate(ways, start=1)
     )
-    return _Network((*brokers, *clients), clients, points, None)
+    return Network((*brokers, *clients), clients, points, None)
 
 
 def _spread(places: list[_Place]) -> st.SearchStrategy[list[_Place]]:
@@ -252,7 +222,7 @@ def _ways(
     homes: Sequence[Position2D], motions: Sequence[_Motion]
 ) -> Iterator[tuple[Waypoint, ...]]:
     """Yield the trajectory of each node, which ends at its place."""
-    moving = {_at(range(len(homes)), motion.who): motion for motion in motions}
+    moving = {at(range(len(homes)), motion.who): motion for motion in motions}
     for index, (x, y) in enumerate(homes):
         motion = moving.get(index)
         if motion is None:
@@ -268,11 +238,11 @@ def _subscriptions(draw: Draw, design: Design, clients: Sequence[NodeSpec]) -> l
     """Draw who subscribes to what, and unsubscribes."""
     filters = _filters(design.service.needs_topic)
     drawn = draw(
-        st.lists(st.tuples(_number, filters, _begin, _length_or_none), min_size=1, max_size=6)
+        st.lists(st.tuples(NUMBER, filters, BEGIN, _length_or_none), min_size=1, max_size=6)
     )
     operations = []
     for number, (who, wanted, begin, length) in enumerate(drawn, start=1):
-        common = {"node": _at(clients, who).id, "subscription": number}
+        common = {"node": at(clients, who).id, "subscription": number}
         operations.append(Operation(time=HALF * begin, action="subscribe", filter=wanted, **common))
         if length is not None:
             end = HALF * (begin + length)
@@ -282,13 +252,13 @@ def _subscriptions(draw: Draw, design: Design, clients: Sequence[NodeSpec]) -> l
 
 def _publications(draw: Draw, clients: Sequence[NodeSpec]) -> list[Operation]:
     """Draw who publishes what while things change; `_numbered` gives sequence numbers."""
-    drawn = draw(st.lists(st.tuples(_number, _begin, _event), max_size=4))
+    drawn = draw(st.lists(st.tuples(NUMBER, BEGIN, _event), max_size=4))
     return [_publish(HALF * begin, clients, who, event) for who, begin, event in drawn]
 
 
 def _last(draw: Draw, clients: Sequence[NodeSpec], settled: float) -> list[Operation]:
     """Draw who publishes what when all is still."""
-    drawn = draw(st.lists(st.tuples(_number, _event), min_size=1, max_size=3))
+    drawn = draw(st.lists(st.tuples(NUMBER, _event), min_size=1, max_size=3))
     return [
         _publish(settled + HALF + EVERY * turn + BETWEEN * index, clients, who, event)
         for index, (who, event) in enumerate(drawn)
@@ -297,7 +267,7 @@ def _last(draw: Draw, clients: Sequence[NodeSpec], settled: float) -> list[Opera
 
 
 def _publish(time: float, clients: Sequence[NodeSpec], who: int, event: Any) -> Operation:
-    node = _at(clients, who).id
+    node = at(clients, who).id
     return Operation(time=round(time, 3), node=node, action="publish", event=event)
 
 
@@ -309,60 +279,7 @@ def _numbered(publications: Iterable[Operation]) -> Iterator[Operation]:
         yield operation.model_copy(update={"sequence": numbers[operation.node]})
 
 
-def _faults(draw: Draw, design: Design, network: _Network) -> tuple[Fault, ...]:
-    """Draw what fails, and ends; a node may be gone for good if the others stay connected."""
-    kinds = ("crash",) if network.wire else ("crash", "radio", "crash", "link", "partition")
-    lengths = (4, None, 1, 2, 10, 20)
-    how = st.sampled_from([(kind, length) for length in lengths for kind in kinds])
-    faults, gone = [], set[str]()
-    drawn = draw(st.lists(st.tuples(how, _number, _number, _begin), max_size=3))
-    for (kind, length), who, other, begin in drawn:
-        start = HALF * begin
-        end = start + HALF * (length or lengths[0])
-        brokers = kind == "crash" and design.service.promises.brokers_fail
-        nodes = network.nodes if brokers else network.clients
-        name = _at(nodes, who).name
-        if kind == "crash":
-            lasts = length is None and _can_go(design, network, gone | {name})
-            gone |= {name} if lasts else set()
-            faults.append(_fault("crash", (name,), start, None if lasts else end))
-        elif kind == "radio":
-            faults.append(_fault("radio", (name,), start, end))
-        elif kind == "link" and len(nodes) > 1:
-            peers = [node.name for node in nodes if node.name != name]
-            pair = (name, _at(peers, other))
-            faults.append(_fault("link", pair, start, end))
-        else:
-            x = STEP * (who - 3) + STEP / 2
-            line = (x, 0.0, x, STEP)
-            text = f"partition x={x:g} at {start:g} for {end - start:g}"
-            faults.append(Fault(kind="partition", line=line, start=start, end=end, text=text))
-    return tuple(sorted(faults, key=lambda fault: fault.start))
-
-
-def _fault(kind: Any, names: tuple[str, ...], start: float, end: float | None) -> Fault:
-    until = "" if end is None else f" for {end - start:g}"
-    who = " ".join(names)
-    text = f"{kind} {who} at {start:g}{until}"
-    return Fault(kind=kind, nodes=names, start=start, end=end, text=text)
-
-
-def _can_go(design: Design, network: _Network, gone: set[str]) -> bool:
-    """Return whether a node may be gone for good: two or more stay, and are connected."""
-    if not design.service.promises.outlives:
-        return False
-    stay = [node for node in network.nodes if node.name not in gone]
-    if sum(node in network.clients for node in stay) < 2:
-        return False
-    if network.points:
-        return all(node in network.clients for node in network.nodes if node.name in gone)
-    if network.wire is not None:
-        return True
-    positions = [node.waypoints[-1][1:] for node in stay]
-    return connected(RadioSpec(range=RANGE * design.service.promises.reach), positions)
-
-
-def _area(network: _Network) -> tuple[float, float, float, float]:
+def _area(network: Network) -> tuple[float, float, float, float]:
     """Return the box around where nodes are in the end, a radio range wide and high at least."""
     xs = [node.waypoints[-1].x for node in network.nodes]
     ys = [node.waypoints[-1].y for node in network.nodes]

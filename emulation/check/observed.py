@@ -118,6 +118,10 @@ class Observed(NullRecorder):
         """By event: when its last frame between nodes was sent, and by whom."""
         self.kinds: Counter[int] = Counter()
         """Datagrams between nodes, by kind."""
+        self.samples: dict[int, bytes] = {}
+        """The first one of each kind."""
+        self.forgeries = set(_forged(scenario))
+        """Events that a stranger speaks of, whose contents and number are then his."""
         self.endless = ""
         """Why the run was ended before its time, if it was."""
         self.latest = 0.0
@@ -140,12 +144,16 @@ class Observed(NullRecorder):
             header = HEADER.unpack_from(datagram)
             kind, event = header[1], (header[9], header[10])
             self.kinds[kind] += 1
+            if self.kinds[kind] == 1:
+                self.samples[kind] = datagram
             if kind in EVENT_KINDS:
                 self.last_frames[event] = (time, self._ids[station])
                 self._of_event[event] += 1
-                if self._of_event[event] > self._most:
+                # A stranger's packet is heard by all, and each may send it on.
+                most = self._most * (len(self._ids) if event in self.forgeries else 1)
+                if self._of_event[event] > most:
                     raise EndlessError(
-                        f"nodes send ever more: {self._most:,} frames of one event by {time:.1f} s"
+                        f"nodes send ever more: {most:,} frames of one event by {time:.1f} s"
                     )
         return super().sent(time, station, to, datagram)
 
@@ -242,6 +250,14 @@ class Observed(NullRecorder):
     def notified(self, node: int, event: EventId) -> bool:
         """Return whether a node's client has heard of an event."""
         return any(notice.node == node and notice.event == event for notice in self.notices)
+
+
+def _forged(scenario: Scenario) -> Iterator[EventId]:
+    for fault in scenario.faults:
+        datagram = bytes.fromhex(fault.datagram)
+        if len(datagram) >= HEADER.size:
+            header = HEADER.unpack_from(datagram)
+            yield header[9], header[10]
 
 
 def observe(scenario: Scenario, service: type[Service] | None = None) -> Observed:

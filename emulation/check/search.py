@@ -14,16 +14,18 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from hypothesis import Phase, find, settings
 from hypothesis.errors import Flaky, NoSuchExample
 
-from emulation.check.design import Design
+from emulation.check.design import STRANGER, Design
 from emulation.check.draw import scenarios
 from emulation.check.observed import Observed, observe
 from emulation.check.properties.base import Property, Violation
+from emulation.scenario.faults import LONGEST
 from emulation.scenario.scenario import Scenario
 from nodeapp.wire import KINDS, Kind
 
@@ -31,8 +33,20 @@ CHUNK: Final = 100
 """Scenarios that hypothesis draws at a time."""
 MOST_SHRINKING: Final = 1_000
 """Runs in which a scenario is shrunk."""
+RECORDED: Final = 30
+"""Scenarios whose frames a stranger forges his from, ..."""
+FORGED: Final = 3
+"""... so many of each kind, ..."""
+LARGEST: Final = LONGEST // 2
+"""... of so many bytes at most: a changed one may be longer."""
 COLLECT: Final = 200
 """Runs between collections of garbage: a simulation is a circle, and leaves megabytes."""
+_HOW: Final = settings(
+    max_examples=CHUNK,
+    database=None,
+    deadline=None,
+    phases=(Phase.generate, Phase.shrink),
+)
 
 
 class Counterexample(NamedTuple):
@@ -141,6 +155,23 @@ class _Condition:
         return not self._over() and not self._search.is_known(text)
 
 
+def recorded(design: Design) -> tuple[bytes, ...]:
+    """Return datagrams of each kind that the protocol sends, the same ones each time."""
+    samples: dict[int, list[bytes]] = {}
+
+    def record(scenario: Scenario) -> bool:
+        for kind, datagram in observe(scenario, design.service).samples.items():
+            known = samples.setdefault(kind, [])
+            if len(datagram) <= LARGEST and datagram not in known and len(known) < FORGED:
+                known.append(datagram)
+        return False
+
+    with suppress(NoSuchExample):
+        how = settings(_HOW, max_examples=RECORDED, phases=(Phase.generate,))
+        find(scenarios(design), record, settings=how, random=random.Random(STRANGER))
+    return tuple(datagram for kind in sorted(samples) for datagram in samples[kind])
+
+
 class Search:
     """Draws, runs, judges and shrinks for one design; `watch` is told after each run."""
 
@@ -148,6 +179,8 @@ class Search:
         self, design: Design, properties: Sequence[Property], watch: Watch | None = None
     ) -> None:
         self.progress = SearchProgress()
+        if STRANGER in design.faults:
+            design = replace(design, frames=recorded(design))
         self._design = design
         self._properties = list(properties)
         self._watch = watch
@@ -227,14 +260,8 @@ class Search:
 
     @staticmethod
     def _chunk(design: Design, rng: random.Random, condition: _Condition) -> Counterexample | None:
-        how = settings(
-            max_examples=CHUNK,
-            database=None,
-            deadline=None,
-            phases=(Phase.generate, Phase.shrink),
-        )
         try:
-            find(scenarios(design), condition, settings=how, random=rng)
+            find(scenarios(design), condition, settings=_HOW, random=rng)
         except NoSuchExample:
             return None
         except Flaky:

@@ -8,6 +8,7 @@ from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import Filter, format_attributes
 from nodeapp.predicates import Predicate
+from nodeapp.wire import Kind, WireError, decode
 
 
 def story(finding: Counterexample) -> list[str]:
@@ -63,11 +64,39 @@ def _fails(fault: Fault) -> str:
     if fault.kind == "partition":
         assert fault.line is not None
         what = f"the field is cut at x = {fault.line[0]:g} m"
+    elif fault.kind == "stranger":
+        return _sends(fault)
+    elif fault.kind == "disturb":
+        what = f"what passes between {who} {_disturbed(fault)}"
     elif fault.kind == "link":
         what = f"{who} cannot hear each other"
     else:
         what = f"the radio of {who} is silent"
     return f"{what} at {fault.start:g} s {length}"
+
+
+def _disturbed(fault: Fault) -> str:
+    ways = (
+        f"is lost in {fault.lose:.0%}" if fault.lose else "",
+        f"arrives twice in {fault.duplicate:.0%}" if fault.duplicate else "",
+        f"is up to {fault.delay:g} s late" if fault.delay else "",
+    )
+    return " and ".join(filter(None, ways))
+
+
+def _sends(fault: Fault) -> str:
+    datagram = bytes.fromhex(fault.datagram)
+    try:
+        frame = decode(datagram)
+    except WireError:
+        what = f"{len(datagram)} bytes that are no frame"
+    else:
+        what = (
+            f"{Kind(frame.kind).name} (originator {frame.originator}, to {frame.destination}, "
+            f"event {frame.sequence} of {frame.publisher}, ttl {frame.ttl}, hops {frame.hops}, "
+            f"{len(frame.body)} bytes)"
+        )
+    return f"a stranger sends {what} as {fault.sender} at {fault.start:g} s"
 
 
 def _operation(operation: Operation, scenario: Scenario) -> str:

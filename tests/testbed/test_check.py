@@ -13,7 +13,7 @@ from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.base import Service
 from testbed import check
 from testbed.app import app
-from tests.emulation.check.planted import ForgetsAll, StandsStill
+from tests.emulation.check.planted import ForgetsAll, StandsStill, Trusting
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +80,16 @@ def test_a_protocol_that_lets_no_time_pass_is_a_finding(monkeypatch: pytest.Monk
     assert "virtual time stands still" in done.output
 
 
+def test_strangers_are_drawn_if_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, Trusting)
+    line = ("flooding", "--scenarios", "100", "--nodes", "2..3", "--strict", "--faults")
+    for faults in ("none", "crash,disturb"):
+        assert invoke(*line, faults).exit_code == 0
+    done = invoke(*line, "crash,stranger")
+    assert done.exit_code == 1
+    assert "a stranger sends EVENT (originator " in done.output
+
+
 def test_a_property_that_raises_is_an_error_with_its_scenario(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -106,6 +116,11 @@ def test_a_property_that_raises_is_an_error_with_its_scenario(
         (["flooding", "--nodes", "2..13"], "--nodes goes from 2 to 12, so not 2..13"),
         (["flooding", "--nodes", "5..4"], "--nodes goes from 2 to 12, so not 5..4"),
         (["flooding", "--nodes", "few"], "--nodes is a range, as 2..12, or one number"),
+        (
+            ["flooding", "--faults", "crush"],
+            "--faults has crash, radio, link, partition, disturb, ",
+        ),
+        (["flooding", "--faults", ""], "or none, not ''"),
         (["flooding", "--seed", "-1"], "--seed must be between 0 and"),
     ],
 )

@@ -15,6 +15,8 @@ class Contents(Property):
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         """Yield notifications with other contents, or of events that nobody has published."""
         for notice in observed.notices:
+            if notice.event in observed.forgeries:
+                continue  # it is what a stranger said
             who = observed.name(notice.node)
             publishing = observed.published.get(notice.event)
             if publishing is None:

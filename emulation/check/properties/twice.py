@@ -14,9 +14,11 @@ class Twice(Property):
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         """Yield second notifications."""
-        first: dict[tuple[int, int, tuple[int, int]], float] = {}
+        first: dict[tuple[object, ...], float] = {}
         for notice in observed.notices:
-            key = (notice.node, observed.lives(notice.node, notice.time), notice.event)
+            # Beside an event there may be others that a stranger publishes under its number.
+            said = notice.body if notice.event in observed.forgeries else b""
+            key = (notice.node, observed.lives(notice.node, notice.time), notice.event, said)
             if key not in first:
                 first[key] = notice.time
                 continue

@@ -7,6 +7,7 @@ from typing import Final
 
 from emulation.check.observed import Notice, Observed
 from emulation.check.properties.base import Property, Violation
+from nodeapp.events import Event
 from nodeapp.pubsub.promises import Promises
 
 GRACE: Final = 1.0
@@ -20,11 +21,15 @@ class Unmatched(Property):
         """Yield notifications that no subscription asked for."""
         for notice in observed.notices:
             publishing = observed.published.get(notice.event)
-            if publishing is None:
+            if notice.event in observed.forgeries:
+                event = Event.decode(*notice.event, notice.body)
+            elif publishing is None:
                 continue  # that is another property's
+            else:
+                event = publishing.event
             over = False
             for interest in observed.interests:
-                if interest.node == notice.node and interest.subscription.accepts(publishing.event):
+                if interest.node == notice.node and interest.subscription.accepts(event):
                     if _covers(interest.start, interest.end, notice):
                         break
                     over = over or interest.start <= notice.time

@@ -106,6 +106,29 @@ class StandsStill(Flooding):
         self.host.call_later(0.0, self._event_received, frame, sender)
 
 
+class NoCopies(Flooding):
+    """Takes a neighbour to send an event once, so that what it sends again is another."""
+
+    def _event_received(self, frame: Frame, sender: int) -> None:
+        if not hasattr(self, "copies"):
+            self.copies: set[tuple[int, int, int]] = set()
+        key = (frame.publisher, frame.sequence, sender)
+        if key in self.copies:
+            self._delivered = EventIds()
+            self.deliver(frame)
+        self.copies.add(key)
+        super()._event_received(frame, sender)
+
+
+class Trusting(Flooding):
+    """Takes all events for what its own clients publish."""
+
+    def _event_received(self, frame: Frame, sender: int) -> None:
+        event = Event.decode(frame.publisher, frame.sequence, frame.body)
+        assert event.attributes["stock"] in ("A", "B")
+        super()._event_received(frame, sender)
+
+
 class LostAtRestart(BrokerAodv):
     """Refreshes its subscriptions only if it was there from the beginning."""
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from emulation.check.design import Design
+from emulation.check.design import DRAWN, FAULTS, Design
+from emulation.check.forging import CHANGES, forged
 from emulation.check.observed import Observed
 from emulation.check.properties.base import Property, Violation
 from emulation.check.properties.registry import promised, property_named, property_names
@@ -16,9 +17,13 @@ from emulation.check.search import Counterexample, Search
 from emulation.check.story import story
 from emulation.errors import ScenarioError
 from emulation.network.processes import PROJECT
+from emulation.scenario.faults import Kind
+from nodeapp.events import Event
 from nodeapp.pubsub.base import Service
 from nodeapp.pubsub.promises import Promises
 from nodeapp.pubsub.registry import PROTOCOLS, service_of
+from nodeapp.wire import Frame
+from nodeapp.wire import Kind as MessageKind
 from tests.emulation.check import planted
 
 PLANTED: tuple[tuple[type[Service], str, str, int, int], ...] = (
@@ -45,8 +50,15 @@ def every() -> list[Property]:
     return [property_named(name) for name in property_names()]
 
 
-def first(service: type[Service], protocol: str, most: int, seed: int = 1) -> Counterexample | None:
-    search = Search(Design(protocol, service, (2, 6)), every())
+def first(
+    service: type[Service],
+    protocol: str,
+    most: int,
+    seed: int = 1,
+    faults: tuple[Kind, ...] = FAULTS,
+    nodes: tuple[int, int] = (2, 6),
+) -> Counterexample | None:
+    search = Search(Design(protocol, service, nodes, faults), every())
     return next(search.search(seed, most, None), None)
 
 
@@ -57,6 +69,56 @@ def test_a_planted_bug_is_found_and_shrunk(bug: tuple[type[Service], str, str, i
     assert finding is not None
     assert finding.property == violated
     assert len(finding.scenario.nodes) <= nodes
+
+
+@pytest.mark.parametrize(
+    ("bug", "kind", "violated"),
+    [(planted.NoCopies, "disturb", "twice"), (planted.Trusting, "stranger", "defect")],
+)
+def test_what_is_found_by_one_kind_of_fault_alone(
+    bug: type[Service], kind: Kind, violated: str
+) -> None:
+    others: tuple[Kind, ...] = ("crash", "radio", "link", "partition")
+    assert first(bug, "flooding", 40, faults=others, nodes=(2, 3)) is None
+    finding = first(bug, "flooding", 400, faults=(kind,), nodes=(2, 3))
+    assert finding is not None
+    assert finding.property == violated
+    assert len(finding.scenario.nodes) == 2
+    (fault,) = finding.scenario.faults
+    assert fault.kind == kind
+    words = {"disturb": "arrives twice in 100% at", "stranger": "a stranger sends EVENT (orig"}
+    assert words[kind] in " ".join(story(finding))
+
+
+class SeenFaults(Property):
+    """Anything may fail."""
+
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+
+    def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
+        self.kinds.update(fault.kind for fault in observed.scenario.faults)
+        yield from ()
+
+
+def test_what_fails_is_of_the_kinds_that_are_asked_for() -> None:
+    service = service_of("flooding")
+    for kinds in (*((kind,) for kind in DRAWN), ()):
+        seen = SeenFaults()
+        search = Search(Design("flooding", service, (2, 3), kinds), [seen])
+        assert list(search.search(1, 40, None)) == []
+        assert seen.kinds == set(kinds)
+
+
+def test_all_changes_of_frames_are_in_reach_and_make_other_frames() -> None:
+    assert len(CHANGES) < 100  # what hypothesis draws alike everywhere
+    event = Event(1, 1, {"topic": "a"})
+    frame = Frame(
+        MessageKind.EVENT, 1, publisher=1, sequence=1, ttl=5, flags=8, body=event.encode()
+    )
+    made = [forged(frame.encode(), change, 2) for change in range(len(CHANGES))]
+    assert made[0] == frame.encode()
+    assert len(set(made)) > 0.5 * len(made)
 
 
 def test_a_story_says_who_does_what_when_and_what_is_wrong() -> None:

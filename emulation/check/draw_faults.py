@@ -1,0 +1,119 @@
+"""Strategies of hypothesis that draw what fails in a scenario, and what a stranger sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from emulation.check.choices import BEGIN, HALF, NUMBER, RANGE, STEP, Draw, Network, at
+from emulation.check.design import STRANGER, Design
+from emulation.check.forging import CHANGES, forged
+from emulation.radio.spec import RadioSpec
+from emulation.scenario.connectivity import connected
+from emulation.scenario.faults import ON_A_SWITCH, Fault
+
+LENGTHS: Final = (4, None, 1, 2, 10, 20)
+"""Halves of a second that a fault lasts; None: for good, if the others stay connected."""
+DISTURBED: Final = (("lose", 0.5), ("duplicate", 1.0), ("delay", 1.0))
+"""What is done to packets of a disturbed link, one of them each time."""
+MOST_FAULTS: Final = 3
+MOST_FORGED: Final = 4
+
+
+def faults(draw: Draw, design: Design, network: Network) -> tuple[Fault, ...]:
+    """Draw what fails, and ends; a node may be gone for good if the others stay connected."""
+    kinds = _kinds(design, network)
+    drawn: list[Fault] = []
+    if kinds:
+        how = st.sampled_from([(kind, length) for length in LENGTHS for kind in kinds])
+        element = st.tuples(how, NUMBER, NUMBER, BEGIN)
+        choices = draw(st.lists(element, max_size=MOST_FAULTS))
+        drawn += _failing(design, network, choices)
+    if design.frames:
+        frame = st.integers(0, len(design.frames) - 1)
+        change = st.integers(0, len(CHANGES) - 1)
+        element = st.tuples(frame, change, NUMBER, BEGIN)
+        choices = draw(st.lists(element, max_size=MOST_FORGED))
+        drawn += [_stranger(design, network, *choice) for choice in choices]
+    return tuple(sorted(drawn, key=lambda fault: fault.start))
+
+
+def _kinds(design: Design, network: Network) -> list[Any]:
+    """Return the kinds to draw from; those of disturbed links with what is done to packets."""
+    kinds: list[Any] = [
+        kind
+        for kind in ("crash", "radio", "crash", "link", "partition")
+        if kind in design.faults and (network.wire is None or kind in ON_A_SWITCH)
+    ]
+    if "disturb" in design.faults and not network.points:
+        kinds += DISTURBED
+    return kinds
+
+
+def _failing(design: Design, network: Network, choices: Any) -> Iterator[Fault]:
+    gone = set[str]()
+    for (kind, length), who, other, begin in choices:
+        start = HALF * begin
+        end = start + HALF * (length or LENGTHS[0])
+        brokers = kind == "crash" and design.service.promises.brokers_fail
+        nodes = network.nodes if brokers else network.clients
+        name = at(nodes, who).name
+        peers = [node.name for node in nodes if node.name != name]
+        if kind == "crash":
+            lasts = length is None and _can_go(design, network, gone | {name})
+            gone |= {name} if lasts else set()
+            yield _fault("crash", (name,), start, None if lasts else end)
+        elif kind in DISTURBED and peers:
+            yield _fault("disturb", (name, at(peers, other)), start, end, *kind)
+        elif kind == "link" and peers:
+            yield _fault("link", (name, at(peers, other)), start, end)
+        elif kind == "partition":
+            x = STEP * (who - 3) + STEP / 2
+            line = (x, 0.0, x, STEP)
+            text = f"partition x={x:g} at {start:g} for {end - start:g}"
+            yield Fault(kind="partition", line=line, start=start, end=end, text=text)
+        elif kind == "radio":
+            yield _fault("radio", (name,), start, end)
+
+
+def _fault(
+    kind: Any,
+    names: tuple[str, ...],
+    start: float,
+    end: float | None,
+    how: str = "",
+    value: float = 0.0,
+) -> Fault:
+    until = "" if end is None else f" for {end - start:g}"
+    words = [kind, *names, *([how, f"{value:g}"] if how else [])]
+    fields: dict[str, Any] = {how: value} if how else {}
+    text = f"{' '.join(words)} at {start:g}{until}"
+    return Fault(kind=kind, nodes=names, start=start, end=end, text=text, **fields)
+
+
+def _stranger(
+    design: Design, network: Network, frame: int, change: int, who: int, begin: int
+) -> Fault:
+    """Return what a stranger sends in a node's name: a recorded frame, changed."""
+    sender = at(network.nodes, who)
+    datagram = forged(design.frames[frame], change, sender.id).hex()
+    start = HALF * begin
+    text = f"stranger {datagram} as {sender.name} at {start:g}"
+    return Fault(kind=STRANGER, sender=sender.name, datagram=datagram, start=start, text=text)
+
+
+def _can_go(design: Design, network: Network, gone: set[str]) -> bool:
+    """Return whether a node may be gone for good: two or more stay, and are connected."""
+    if not design.service.promises.outlives:
+        return False
+    stay = [node for node in network.nodes if node.name not in gone]
+    if sum(node in network.clients for node in stay) < 2:
+        return False
+    if network.points:
+        return all(node in network.clients for node in network.nodes if node.name in gone)
+    if network.wire is not None:
+        return True
+    positions = [node.waypoints[-1][1:] for node in stay]
+    return connected(RadioSpec(range=RANGE * design.service.promises.reach), positions)
