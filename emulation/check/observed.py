@@ -31,6 +31,8 @@ STANDSTILL: Final = 10_000
 """Calls that a node may ask for at one instant."""
 MOST_FRAMES: Final = 50_000
 """Datagrams between nodes in one run; a dozen nodes send some 10,000 in two minutes."""
+REST: Final = 10.0
+"""Seconds before the quiet end's events; less than any protocol needs to settle."""
 SETTLED: Final = "settled"
 """The topology parameter of a drawn scenario that has the second from which it is quiet."""
 
@@ -106,10 +108,16 @@ class _WatchedHost:
 class Observed(NullRecorder):
     """The record of one run; complete when `observe` returns it."""
 
-    def __init__(self, scenario: Scenario, most: int) -> None:
-        """`most` frames of one event are taken to come to an end."""
+    def __init__(self, scenario: Scenario, service: type[Service]) -> None:
+        """`service` is the class whose promises say how many frames of an event are an end."""
         self.scenario = scenario
-        self._most = most
+        self.service = service
+        self._most = service.promises.frames
+        self.at_rest = 0
+        """Frames in the last `REST` seconds before `settled`."""
+        value = scenario.topology_parameters.get(SETTLED, scenario.duration)
+        self.settled = float(value)
+        """From when on all is quiet, seconds; the end of the run if it is not one of `check`."""
         self.interests: list[SubscriptionSpan] = []
         self.published: dict[EventId, Publishing] = {}
         self.notices: list[Notice] = []
@@ -138,6 +146,7 @@ class Observed(NullRecorder):
         """Take note of a datagram between nodes."""
         self.latest = time
         self._frames += 1
+        self.at_rest += self.settled - REST < time <= self.settled
         if self._frames > MOST_FRAMES:
             raise EndlessError(f"nodes send ever more: {MOST_FRAMES:,} frames by {time:.1f} s")
         if len(datagram) >= HEADER.size:
@@ -204,12 +213,6 @@ class Observed(NullRecorder):
 
     # What properties ask.
 
-    @property
-    def settled(self) -> float:
-        """From when on all is quiet, seconds; the end of the run if it is not one of `check`."""
-        value = self.scenario.topology_parameters.get(SETTLED, self.scenario.duration)
-        return float(value)
-
     def name(self, node: int) -> str:
         """Return a node's name."""
         return self.scenario.nodes[self._ids.index(node)].name
@@ -227,12 +230,14 @@ class Observed(NullRecorder):
     def expected(self) -> Iterator[tuple[SubscriptionSpan, list[Publishing]]]:
         """Yield each interest of the quiet end with the last events of each publisher it matches.
 
-        Only interests, subscribers and publishers count that are there all the time since.
+        Only interests, subscribers and publishers count that are there all the time since, and no
+        event that a stranger has sent before: that one cannot be told from a replay.
         """
         last: dict[int, list[Publishing]] = {}
         for publishing in self.published.values():
             if (
                 publishing.accepted
+                and publishing.event.id not in self.forgeries
                 and publishing.time >= self.settled
                 and self.is_up(publishing.event.publisher)
             ):
@@ -274,7 +279,7 @@ def observe(scenario: Scenario, service: type[Service] | None = None) -> Observe
             observed.crashes.append(Crash(host.now(), spec.name, error))
             raise EndlessError(f"{spec.name} cannot start at {host.now():g} s") from error
 
-    observed = Observed(scenario, service_class.promises.frames)
+    observed = Observed(scenario, service_class)
     try:
         simulation = Simulation(
             scenario,

@@ -10,7 +10,7 @@ from nodeapp.pubsub.flooding import Flooding
 from nodeapp.pubsub.over_aodv import BrokerAodv
 from nodeapp.pubsub.semi_probabilistic import SemiProbabilistic
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
-from nodeapp.wire import Frame
+from nodeapp.wire import Frame, Kind
 
 
 class _Nothing(EventIds):
@@ -127,6 +127,19 @@ class Trusting(Flooding):
         event = Event.decode(frame.publisher, frame.sequence, frame.body)
         assert event.attributes["stock"] in ("A", "B")
         super()._event_received(frame, sender)
+
+
+class NeverStops(Flooding):
+    """Repeats each subscription of its clients, and goes on when it has ended."""
+
+    def subscribe(self, subscription: Subscription) -> None:
+        super().subscribe(subscription)
+        self._repeat(subscription)
+
+    def _repeat(self, subscription: Subscription) -> None:
+        frame = Frame(Kind.SUBSCRIPTION, self.host.node_id, body=subscription.encode())
+        self._send(frame.encode())
+        self.host.call_later(0.1, self._repeat, subscription)
 
 
 class LostAtRestart(BrokerAodv):

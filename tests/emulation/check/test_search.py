@@ -36,6 +36,7 @@ PLANTED: tuple[tuple[type[Service], str, str, int, int], ...] = (
     (planted.EmptyFilter, "flooding", "defect", 10, 2),
     (planted.Changes, "flooding", "contents", 20, 2),
     (planted.StandsStill, "flooding", "endless", 10, 2),
+    (planted.NeverStops, "flooding", "rest", 20, 2),
     (planted.LostAtRestart, "broker-aodv", "delivered", 400, 2),
     (planted.ForgetsAll, "semi-probabilistic", "delivered", 200, 2),
     (planted.AnythingCovers, "subscription-forwarding", "delivered", 50, 2),

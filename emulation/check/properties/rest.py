@@ -1,0 +1,64 @@
+"""Once all is quiet, nodes send no more than if nothing had ever changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from emulation.check.observed import REST, Observed, observe
+from emulation.check.properties.base import Property, Violation
+from emulation.scenario.scenario import Scenario
+from nodeapp.pubsub.promises import Promises
+
+QUIET: Final = 3.0
+"""Frames a second of a node that are beacons, whatever it is: nothing to compare."""
+MORE: Final = 1.5
+"""Times the frames of the network that never changed, ..."""
+BESIDE: Final = 0.3
+"""... and frames a second of a node beside them: phases of timers differ."""
+
+
+class Rest(Property):
+    """Before the quiet end's events, the rate of frames is that of a network without changes.
+
+    In that one nodes stand where they are in the end, nothing fails, and nobody unsubscribes.
+    """
+
+    def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
+        """Yield by how much nodes send more."""
+        scenario = observed.scenario
+        nodes = REST * len(scenario.nodes)
+        if observed.endless or observed.at_rest <= QUIET * nodes:
+            return
+        calm = observe(without_changes(scenario, observed.settled), observed.service)
+        if observed.at_rest > MORE * calm.at_rest + BESIDE * nodes:
+            rates = [frames / REST for frames in (observed.at_rest, calm.at_rest)]
+            yield Violation(
+                f"the nodes send {rates[0]:.1f} frames a second from {observed.settled - REST:g} s "
+                f"on, when all is quiet; if nothing had changed, {rates[1]:.1f}",
+                observed.settled,
+            )
+
+
+def without_changes(scenario: Scenario, settled: float) -> Scenario:
+    """Return the scenario up to a time without motion, faults and subscriptions that end."""
+    ended = {
+        (act.node, act.subscription) for act in scenario.workload if act.action == "unsubscribe"
+    }
+    gone = [
+        fault.model_copy(update={"start": 0.0})
+        for fault in scenario.faults
+        if fault.kind == "crash" and fault.end is None
+    ]
+    stands = [
+        node.model_copy(update={"waypoints": (node.waypoints[-1]._replace(time=0.0),)})
+        for node in scenario.nodes
+    ]
+    stays = [
+        act
+        for act in scenario.workload
+        if act.time < settled
+        and (act.action == "publish" or (act.node, act.subscription) not in ended)
+    ]
+    changes = {"nodes": tuple(stands), "faults": tuple(gone), "workload": tuple(stays)}
+    return scenario.model_copy(update={**changes, "navigation": (), "duration": settled})
