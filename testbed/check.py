@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -13,16 +14,21 @@ import typer
 from rich.markup import escape
 from rich.status import Status
 
+from emulation.backends.base import BackendError
+from emulation.backends.virtual import VirtualBackend
 from emulation.caller import drop
 from emulation.check.design import DRAWN, FAULTS, FEWEST, MOST, STRANGER, Design
 from emulation.check.properties.base import Property
 from emulation.check.properties.registry import promised, property_named, property_names
 from emulation.errors import ScenarioError
 from emulation.scenario.faults import Kind
+from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.settings import protocol_parameters
+from nodeapp.installation import COMMAND
 from nodeapp.parameters import suggestion
 from nodeapp.pubsub.registry import service_of
 from testbed import completing
+from testbed.display import RunDisplay
 from testbed.options import (
     FAILED,
     RUNS,
@@ -43,6 +49,8 @@ if TYPE_CHECKING:  # they import hypothesis, which other commands need not have
 
 BUDGET: Final = "1m"
 UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
+ENDLESS: Final = "endless"
+"""The property of runs that do not end."""
 NONE: Final = "none"
 """For `--faults`."""
 KEPT: Final = "check"
@@ -57,6 +65,12 @@ class _Case(NamedTuple):
     finding: Counterexample
     path: Path
     before: bool
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """The command lines that repeat it, by backend."""
+        run = f"{COMMAND} run --scenario {shlex.quote(str(self.path))} --backend"
+        return {name: f"{run} {name}" for name in ("virtual", "tap")}
 
 
 def check(
@@ -99,6 +113,10 @@ def check(
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="exit with 1 if anything was found")
+    ] = False,
+    report: Annotated[
+        bool,
+        typer.Option("--report", help="run each finding once more, for its report and replay"),
     ] = False,
     as_json: JsonOption = False,
     be_quiet: QuietOption = False,
@@ -143,8 +161,9 @@ def check(
     if not progress.drawn and len(cases) < len(chosen):
         fail(f"--budget {budget} was over before a scenario was drawn: raise it", USAGE)
     console.print(_summary(protocol, progress), highlight=False, soft_wrap=True)
+    reports = _reports(cases) if report else {}
     if as_json:
-        print_json(_outcome(protocol, seed, progress, cases))
+        print_json(_outcome(protocol, seed, progress, cases, reports))
     _end(cases, strict)
 
 
@@ -238,6 +257,33 @@ def _tell(case: _Case) -> None:
     for line in story(case.finding):
         console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
     console.print(f"  {how}: {case.path}", highlight=False, soft_wrap=True)
+    for backend, command in case.commands.items():
+        repeat = "repeat it" if backend == "virtual" else "on real sockets, as root"
+        console.print(f"  {repeat}: {command}", highlight=False, soft_wrap=True)
+
+
+def _reports(cases: Sequence[_Case]) -> dict[Path, Path]:
+    """Run findings again and analyse them; return their reports by their scenarios."""
+    folders: dict[Path, RunFolder] = {}
+    for finding, path, _ in cases:
+        if finding.property == ENDLESS:
+            console.print(f"no report of a run without an end: {path}", soft_wrap=True)
+            continue
+        scenario = finding.scenario
+        try:
+            folder = folders[path] = RunFolder.create(RUNS, scenario)
+            with RunDisplay(console, scenario.duration, bar=False) as display:
+                VirtualBackend().execute(scenario, folder, display)
+        except BackendError as error:
+            fail(f"{error} (scenario: {path})")
+        except OSError as error:
+            fail(f"cannot write a run folder under {RUNS}: {error.strerror}")
+    if folders:
+        # Spark and its packages take a second to load.
+        from testbed.analyze import analyse_folders
+
+        analyse_folders([folder.path for folder in folders.values()])
+    return {path: folder.path / "report.html" for path, folder in folders.items()}
 
 
 @contextmanager
@@ -272,7 +318,11 @@ def _summary(protocol: str, progress: SearchProgress) -> str:
 
 
 def _outcome(
-    protocol: str, seed: int, progress: SearchProgress, cases: Sequence[_Case]
+    protocol: str,
+    seed: int,
+    progress: SearchProgress,
+    cases: Sequence[_Case],
+    reports: Mapping[Path, Path],
 ) -> dict[str, Any]:
     from emulation.check.story import story
 
@@ -285,14 +335,16 @@ def _outcome(
         "kinds": progress.kind_names(),
         "findings": [
             {
-                "property": finding.property,
-                "nodes": len(finding.scenario.nodes),
-                "sentence": finding.violation.sentence,
-                "story": story(finding),
-                "scenario": path,
-                "kept before": before,
-                "property failed": finding.broken,
+                "property": case.finding.property,
+                "nodes": len(case.finding.scenario.nodes),
+                "sentence": case.finding.violation.sentence,
+                "story": story(case.finding),
+                "scenario": case.path,
+                "commands": case.commands,
+                "report": reports.get(case.path),
+                "kept before": case.before,
+                "property failed": case.finding.broken,
             }
-            for finding, path, before in cases
+            for case in cases
         ],
     }

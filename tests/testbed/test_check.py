@@ -53,6 +53,11 @@ def test_a_finding_is_told_kept_run_first_and_gone_when_the_bug_is(
     assert finding["scenario"] == str(file)
     assert finding["nodes"] == 2
     assert finding["story"][-1].endswith("never hears of it.")
+    assert finding["report"] is None
+    assert set(finding["commands"]) == {"virtual", "tap"}
+    for command in finding["commands"].values():
+        assert command in done.output
+        assert f"run --scenario {file} --backend " in command
 
     plant(monkeypatch, None)
     mended = invoke(*line, "--strict")

@@ -1,0 +1,39 @@
+"""The command `check` with Spark: reports of findings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from emulation.scenario.scenario import Scenario
+from tests.emulation.check.planted import ForgetsAll, StandsStill
+from tests.testbed.test_check import (
+    _elsewhere,  # noqa: F401  # a fixture
+    invoke,
+    plant,
+)
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_finding_is_run_again_for_its_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plant(monkeypatch, ForgetsAll)
+    line = ("semi-probabilistic", "--scenarios", "20", "--property", "delivered", "--nodes", "2")
+    done = invoke(*line, "--report", "--json", "--quiet")
+    assert done.exit_code == 0, done.output
+    (finding,) = json.loads(done.stdout)["findings"]
+    page = Path(finding["report"])
+    assert page.parent.parent == tmp_path / "runs"
+    assert "replay" in page.read_text(encoding="utf-8")
+    assert Scenario.load(page.parent / "scenario.json") == Scenario.load(finding["scenario"])
+
+    plant(monkeypatch, StandsStill)
+    done = invoke("flooding", "--scenarios", "5", "--nodes", "2", "--report", "--json")
+    assert done.exit_code == 0, done.output
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert finding["report"] is None
+    assert "no report of a run without an end" in done.output
