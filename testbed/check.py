@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.status import Status
 
 from emulation.backends.base import BackendError
-from emulation.backends.virtual import VirtualBackend
+from emulation.backends.registry import backends
 from emulation.caller import drop
 from emulation.check.design import DRAWN, FAULTS, FEWEST, MOST, STRANGER, Design
 from emulation.check.properties.base import Property
@@ -45,7 +45,7 @@ from testbed.options import (
 from testbed.outcome import print_json
 
 if TYPE_CHECKING:  # they import hypothesis, which other commands need not have
-    from emulation.check.search import Counterexample, Search, SearchProgress, Watch
+    from emulation.check.search import Counterexample, Search, SearchProgress, Spread, Watch
 
 BUDGET: Final = "1m"
 UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -103,6 +103,14 @@ def check(
             "cost a network without a key more than it promises",
         ),
     ] = ",".join(FAULTS),
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            help="spread scenarios over a Spark master, as local[4] or spark://host:port; it "
+            "finds the same",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -148,8 +156,8 @@ def check(
 
     from emulation.check.search import Search
 
-    with _display() as watch:
-        search = Search(design, chosen, watch)
+    with _display() as watch, _spread(master) as (spread, width):
+        search = Search(design, chosen, watch, spread, width)
         cases: list[_Case] = []
         try:
             cases += _again(search, folder, protocol, [rule.name for rule in chosen])
@@ -273,7 +281,7 @@ def _reports(cases: Sequence[_Case]) -> dict[Path, Path]:
         try:
             folder = folders[path] = RunFolder.create(RUNS, scenario)
             with RunDisplay(console, scenario.duration, bar=False) as display:
-                VirtualBackend().execute(scenario, folder, display)
+                backends()["virtual"].execute(scenario, folder, display)
         except BackendError as error:
             fail(f"{error} (scenario: {path})")
         except OSError as error:
@@ -284,6 +292,29 @@ def _reports(cases: Sequence[_Case]) -> dict[Path, Path]:
 
         analyse_folders([folder.path for folder in folders.values()])
     return {path: folder.path / "report.html" for path, folder in folders.items()}
+
+
+@contextmanager
+def _spread(master: str | None) -> Iterator[tuple[Spread | None, int]]:
+    """Yield what runs chunks of scenarios on a Spark master, and how many at a time."""
+    if master is None:
+        yield None, 1
+        return
+    from emulation.check.search import Chunk
+    from spark_analysis.engine.errors import plain_errors
+    from spark_analysis.engine.session import spark_session
+    from spark_analysis.errors import AnalysisError
+
+    try:
+        with spark_session(master) as spark, plain_errors():
+            context = spark.sparkContext
+
+            def spread(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+                return context.parallelize(chunks, len(chunks)).map(Chunk.run).collect()
+
+            yield spread, context.defaultParallelism
+    except AnalysisError as error:
+        fail(str(error))
 
 
 @contextmanager

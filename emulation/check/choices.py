@@ -31,7 +31,7 @@ NUMBER: Final = st.integers(0, MOST - 1)
 BEGIN: Final = st.integers(2, LATEST)
 
 
-class Network(NamedTuple):
+class DrawnNetwork(NamedTuple):
     """What stands in a scenario; `wire` if its nodes are hosts on a switch."""
 
     nodes: tuple[NodeSpec, ...]

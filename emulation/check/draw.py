@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from hypothesis import strategies as st
 
-from emulation.check.choices import BEGIN, HALF, LATEST, NUMBER, RANGE, STEP, Draw, Network, at
+from emulation.check.choices import BEGIN, HALF, LATEST, NUMBER, RANGE, STEP, Draw, DrawnNetwork, at
 from emulation.check.design import Design
 from emulation.check.draw_faults import faults
 from emulation.check.observed import SETTLED
@@ -159,7 +159,7 @@ def scenarios(draw: Draw, design: Design) -> Scenario:
     )
 
 
-def _field(draw: Draw, design: Design) -> Network:
+def _field(draw: Draw, design: Design) -> DrawnNetwork:
     """Draw stations on a field, or hosts on a switch if the protocol is an overlay."""
     low, high = design.nodes
     wired = design.service.is_overlay
@@ -171,10 +171,10 @@ def _field(draw: Draw, design: Design) -> Network:
         for id_, way in enumerate(ways, start=1)
     )
     delays = tuple((1 + ALONG + place.along) / 1000 for place in places)
-    return Network(nodes, nodes, (), WireSpec(delays=delays) if wired else None)
+    return DrawnNetwork(nodes, nodes, (), WireSpec(delays=delays) if wired else None)
 
 
-def _mesh(draw: Draw, design: Design) -> Network:
+def _mesh(draw: Draw, design: Design) -> DrawnNetwork:
     """Draw access points in a square, each with its broker, and stations beside them."""
     low, high = design.nodes
     count = draw(st.integers(1, min(POINTS, high - 1)))
@@ -194,7 +194,7 @@ def _mesh(draw: Draw, design: Design) -> Network:
         NodeSpec(id=count + number, name=f"n{number}", waypoints=way)
         for number, way in enumerate(ways, start=1)
     )
-    return Network((*brokers, *clients), clients, points, None)
+    return DrawnNetwork((*brokers, *clients), clients, points, None)
 
 
 def _spread(places: list[_Place]) -> st.SearchStrategy[list[_Place]]:
@@ -279,7 +279,7 @@ def _numbered(publications: Iterable[Operation]) -> Iterator[Operation]:
         yield operation.model_copy(update={"sequence": numbers[operation.node]})
 
 
-def _area(network: Network) -> tuple[float, float, float, float]:
+def _area(network: DrawnNetwork) -> tuple[float, float, float, float]:
     """Return the box around where nodes are in the end, a radio range wide and high at least."""
     xs = [node.waypoints[-1].x for node in network.nodes]
     ys = [node.waypoints[-1].y for node in network.nodes]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from emulation.check.choices import BEGIN, HALF, NUMBER, RANGE, STEP, Draw, Network, at
+from emulation.check.choices import BEGIN, HALF, NUMBER, RANGE, STEP, Draw, DrawnNetwork, at
 from emulation.check.design import STRANGER, Design
 from emulation.check.forging import CHANGES, forged
 from emulation.radio.spec import RadioSpec
@@ -22,7 +22,7 @@ MOST_FAULTS: Final = 3
 MOST_FORGED: Final = 4
 
 
-def faults(draw: Draw, design: Design, network: Network) -> tuple[Fault, ...]:
+def faults(draw: Draw, design: Design, network: DrawnNetwork) -> tuple[Fault, ...]:
     """Draw what fails, and ends; a node may be gone for good if the others stay connected."""
     kinds = _kinds(design, network)
     drawn: list[Fault] = []
@@ -40,7 +40,7 @@ def faults(draw: Draw, design: Design, network: Network) -> tuple[Fault, ...]:
     return tuple(sorted(drawn, key=lambda fault: fault.start))
 
 
-def _kinds(design: Design, network: Network) -> list[Any]:
+def _kinds(design: Design, network: DrawnNetwork) -> list[Any]:
     """Return the kinds to draw from; those of disturbed links with what is done to packets."""
     kinds: list[Any] = [
         kind
@@ -52,7 +52,7 @@ def _kinds(design: Design, network: Network) -> list[Any]:
     return kinds
 
 
-def _failing(design: Design, network: Network, choices: Any) -> Iterator[Fault]:
+def _failing(design: Design, network: DrawnNetwork, choices: Any) -> Iterator[Fault]:
     gone = set[str]()
     for (kind, length), who, other, begin in choices:
         start = HALF * begin
@@ -94,7 +94,7 @@ def _fault(
 
 
 def _stranger(
-    design: Design, network: Network, frame: int, change: int, who: int, begin: int
+    design: Design, network: DrawnNetwork, frame: int, change: int, who: int, begin: int
 ) -> Fault:
     """Return what a stranger sends in a node's name: a recorded frame, changed."""
     sender = at(network.nodes, who)
@@ -104,7 +104,7 @@ def _stranger(
     return Fault(kind=STRANGER, sender=sender.name, datagram=datagram, start=start, text=text)
 
 
-def _can_go(design: Design, network: Network, gone: set[str]) -> bool:
+def _can_go(design: Design, network: DrawnNetwork, gone: set[str]) -> bool:
     """Return whether a node may be gone for good: two or more stay, and are connected."""
     if not design.service.promises.outlives:
         return False

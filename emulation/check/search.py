@@ -1,7 +1,8 @@
 """Searches for scenarios that violate a property, and shrinks them.
 
 Theory of operation.  hypothesis draws scenarios in chunks (`CHUNK`), each from random numbers of
-its own that follow from the seed, so that the same seed and number of scenarios find the same.  The
+its own that follow from the seed, so that the same seed and number of scenarios find the same, and
+chunks may run ahead, anywhere (`Spread`): what comes of them is counted in order.  The
 first violation ends the drawing of a chunk: hypothesis then shrinks the scenario, and a smaller one
 counts if it violates the same property in the same way.  The search goes on for the other
 properties.  A property that raises an exception is a finding too, named as such.
@@ -105,21 +106,21 @@ def judge(
 class _Condition:
     """The condition by which hypothesis searches one chunk, and shrinks what it finds.
 
-    It draws nothing more when `over` returns True; with `pinned` it looks for that finding alone,
+    It runs what is `worth` it, a scenario's JSON; with `pinned` it looks for that finding alone,
     in another scenario.
     """
 
     def __init__(
         self,
-        search: Search,
+        chunk: Chunk,
         properties: Sequence[Property],
-        over: Callable[[], bool] | None,
+        worth: Callable[[str], bool] | None,
         pinned: Counterexample | None = None,
     ) -> None:
         self.finding: Counterexample | None = None
-        self._search = search
+        self._chunk = chunk
         self._properties = properties
-        self._over = over
+        self._worth = worth
         self._shrinking = 0
         self._violating: dict[str, Counterexample] = {}
         """By scenario: hypothesis looks again at the last one."""
@@ -134,7 +135,7 @@ class _Condition:
         if not self._worth_a_run(text):
             return False
         pinned = self._pinned
-        finding = self._search.run(
+        finding = self._chunk.judged(
             scenario,
             [rule for rule in self._properties if pinned is None or rule.name == pinned.property],
             shrinking=pinned is not None,
@@ -150,9 +151,7 @@ class _Condition:
         if self.finding is not None:
             self._shrinking += 1
             return self._shrinking <= MOST_SHRINKING
-        if self._over is None:
-            return True
-        return not self._over() and not self._search.is_known(text)
+        return self._worth is None or self._worth(text)
 
 
 def recorded(design: Design) -> tuple[bytes, ...]:
@@ -172,11 +171,99 @@ def recorded(design: Design) -> tuple[bytes, ...]:
     return tuple(datagram for kind in sorted(samples) for datagram in samples[kind])
 
 
+@dataclass
+class Chunk:
+    """Scenarios to draw at a time, at most `limit` of them, and what came of it.
+
+    It follows from these fields alone, wherever it is run.  `number` counts from 1.
+    """
+
+    design: Design
+    properties: Sequence[Property]
+    seed: int
+    number: int
+    limit: int = CHUNK
+    seconds: float = float("inf")
+    """After which nothing more is drawn."""
+    drawn: int = 0
+    shrinking: int = 0
+    kinds: Counter[int] = field(default_factory=Counter)
+    finding: Counterexample | None = None
+
+    def run(self, watch: Callable[[Chunk], None] | None = None) -> Chunk:
+        """Draw, run, judge and shrink; `watch` is told after each run.  Returns itself."""
+        rng = random.Random(f"{self.seed}/{self.number}")
+        until = time.monotonic() + self.seconds
+        known: set[str] = set()
+
+        def worth(text: str) -> bool:
+            new = text not in known
+            known.add(text)
+            return new and self.drawn < self.limit and time.monotonic() < until
+
+        self._watch = watch
+        finding = self._find(self.design, rng, _Condition(self, self.properties, worth))
+        if finding is not None:
+            finding = self._with_fewer_nodes(finding, rng)
+        self._watch = None
+        self.finding = finding
+        return self
+
+    def judged(
+        self, scenario: Scenario, properties: Sequence[Property], *, shrinking: bool
+    ) -> Counterexample | None:
+        """Run a scenario and judge it."""
+        observed = observe(scenario, self.design.service)
+        self.kinds.update(observed.kinds)
+        self.drawn += not shrinking
+        self.shrinking += shrinking
+        if (self.drawn + self.shrinking) % COLLECT == 0:
+            gc.collect()
+        if self._watch is not None:
+            self._watch(self)
+        return judge(observed, self.design, properties)
+
+    def _with_fewer_nodes(self, finding: Counterexample, rng: random.Random) -> Counterexample:
+        """Look for the same among fewer nodes, which shrinking may not have come to."""
+        low = self.design.nodes[0]
+        while (high := len(finding.scenario.nodes) - 1) >= low:
+            design = replace(self.design, nodes=(low, high))
+            smaller = self._find(design, rng, _Condition(self, self.properties, None, finding))
+            if smaller is None:
+                break
+            finding = smaller
+        return finding
+
+    @staticmethod
+    def _find(design: Design, rng: random.Random, condition: _Condition) -> Counterexample | None:
+        try:
+            find(scenarios(design), condition, settings=_HOW, random=rng)
+        except NoSuchExample:
+            return None
+        except Flaky:
+            pass  # it was shrunk up to `MOST_SHRINKING`: the last one counts
+        return condition.finding
+
+    _watch: Callable[[Chunk], None] | None = field(default=None, repr=False)
+
+
+Spread = Callable[[Sequence[Chunk]], Sequence[Chunk]]
+"""Runs chunks somewhere, at the same time, and returns them in order."""
+
+
 class Search:
-    """Draws, runs, judges and shrinks for one design; `watch` is told after each run."""
+    """Draws, runs, judges and shrinks for one design; `watch` is told after each run.
+
+    `spread` runs `width` chunks at a time, ahead of what is known of those before them.
+    """
 
     def __init__(
-        self, design: Design, properties: Sequence[Property], watch: Watch | None = None
+        self,
+        design: Design,
+        properties: Sequence[Property],
+        watch: Watch | None = None,
+        spread: Spread | None = None,
+        width: int = 1,
     ) -> None:
         self.progress = SearchProgress()
         if STRANGER in design.faults:
@@ -184,34 +271,14 @@ class Search:
         self._design = design
         self._properties = list(properties)
         self._watch = watch
-        self._known: set[int] = set()
-        """Hashes of scenarios that were drawn: hypothesis draws small ones in each chunk."""
-
-    def is_known(self, text: str) -> bool:
-        """Return whether a scenario was drawn before, and take note of it."""
-        known = len(self._known)
-        self._known.add(hash(text))
-        return len(self._known) == known
-
-    def run(
-        self, scenario: Scenario, properties: Sequence[Property], *, shrinking: bool
-    ) -> Counterexample | None:
-        """Run a scenario and judge it."""
-        observed = observe(scenario, self._design.service)
-        progress = self.progress
-        progress.kinds.update(observed.kinds)
-        progress.drawn += not shrinking
-        progress.shrinking += shrinking
-        progress.seconds = time.monotonic() - progress.started
-        if (progress.drawn + progress.shrinking) % COLLECT == 0:
-            gc.collect()
-        if self._watch is not None:
-            self._watch(progress)
-        return judge(observed, self._design, properties)
+        self._spread = spread
+        self._width = width
 
     def again(self, scenario: Scenario) -> Counterexample | None:
         """Run a scenario that was kept; return what is still wrong with it."""
-        finding = self.run(scenario, self._properties, shrinking=True)
+        chunk = Chunk(self._design, self._properties, 0, 0)
+        finding = chunk.judged(scenario, self._properties, shrinking=True)
+        self._count(chunk)
         if finding is not None:
             self._take(finding)
         return finding
@@ -230,40 +297,61 @@ class Search:
         """
         progress = self.progress
         until = float("inf") if seconds is None else time.monotonic() + seconds
-
-        def over() -> bool:
-            return time.monotonic() >= until or (most is not None and progress.drawn >= most)
-
-        chunk = 0
-        while self._properties and not over():
-            chunk += 1
-            rng = random.Random(f"{seed}/{chunk}")
-            before = progress.drawn
-            finding = self._chunk(self._design, rng, _Condition(self, self._properties, over))
-            if finding is not None:
-                finding = self._with_fewer_nodes(finding, rng)
-                self._take(finding)
-                yield finding
-            elif progress.drawn == before:
-                break  # there is nothing else to draw
-
-    def _with_fewer_nodes(self, finding: Counterexample, rng: random.Random) -> Counterexample:
-        """Look for the same among fewer nodes, which shrinking may not have come to."""
-        low = self._design.nodes[0]
-        while (high := len(finding.scenario.nodes) - 1) >= low:
-            design = replace(self._design, nodes=(low, high))
-            smaller = self._chunk(design, rng, _Condition(self, self._properties, None, finding))
-            if smaller is None:
+        ahead: dict[int, Chunk] = {}
+        number = 0
+        while self._properties and time.monotonic() < until:
+            limit = CHUNK if most is None else min(CHUNK, most - progress.drawn)
+            if limit <= 0:
                 break
-            finding = smaller
-        return finding
+            number += 1
+            if self._spread is not None and number not in ahead:
+                wanted = range(number, number + self._width)
+                left = until - time.monotonic()
+                chunks = [self._chunk(seed, one, CHUNK, left) for one in wanted]
+                ahead = {chunk.number: chunk for chunk in self._spread(chunks)}
+            chunk = ahead.get(number)
+            if chunk is None or not self._holds(chunk, limit):
+                chunk = self._chunk(seed, number, limit, until - time.monotonic())
+                self._run_here(chunk)
+            self._count(chunk)
+            if chunk.finding is not None:
+                self._take(chunk.finding)
+                yield chunk.finding
+            elif not chunk.drawn:
+                break  # there is nothing to draw
 
-    @staticmethod
-    def _chunk(design: Design, rng: random.Random, condition: _Condition) -> Counterexample | None:
+    def _chunk(self, seed: int, number: int, limit: int, seconds: float) -> Chunk:
+        return Chunk(self._design, list(self._properties), seed, number, limit, seconds)
+
+    def _holds(self, chunk: Chunk, limit: int) -> bool:
+        """Return whether a chunk that ran ahead is what it would be now.
+
+        It looked for all that is looked for now and more, so it is unless it found of that.
+        """
+        names = [rule.name for rule in self._properties]
+        return chunk.drawn <= limit and (chunk.finding is None or chunk.finding.property in names)
+
+    def _run_here(self, chunk: Chunk) -> None:
         try:
-            find(scenarios(design), condition, settings=_HOW, random=rng)
-        except NoSuchExample:
-            return None
-        except Flaky:
-            pass  # it was shrunk up to `MOST_SHRINKING`: the last one counts
-        return condition.finding
+            chunk.run(self._told)
+        except KeyboardInterrupt:
+            self._count(chunk)
+            raise
+
+    def _told(self, chunk: Chunk) -> None:
+        if self._watch is not None:
+            progress = replace(self.progress, kinds=self.progress.kinds.copy())
+            _add(progress, chunk)
+            self._watch(progress)
+
+    def _count(self, chunk: Chunk) -> None:
+        _add(self.progress, chunk)
+        if self._watch is not None:
+            self._watch(self.progress)
+
+
+def _add(progress: SearchProgress, chunk: Chunk) -> None:
+    progress.drawn += chunk.drawn
+    progress.shrinking += chunk.shrinking
+    progress.kinds.update(chunk.kinds)
+    progress.seconds = time.monotonic() - progress.started

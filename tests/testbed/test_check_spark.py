@@ -37,3 +37,32 @@ def test_a_finding_is_run_again_for_its_report(
     (finding,) = json.loads(done.stdout)["findings"]
     assert finding["report"] is None
     assert "no report of a run without an end" in done.output
+
+
+def test_a_master_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, ForgetsAll)
+    line = (
+        "semi-probabilistic",
+        "--scenarios",
+        "120",
+        "--property",
+        "delivered",
+        "--json",
+        "--quiet",
+    )
+    here = json.loads(invoke(*line, "--out", "here").stdout)
+    done = invoke(*line, "--out", "there", "--master", "local[2]")
+    assert done.exit_code == 0, done.output
+    there = json.loads(done.stdout)
+    assert len(here["findings"]) == 1
+    for outcome in (here, there):
+        del outcome["seconds"]
+        for finding in outcome["findings"]:
+            finding["scenario"] = Path(finding["scenario"]).name
+            del finding["commands"]
+    assert here == there
+    refused = invoke(*line, "--master", "spark://127.0.0.1:1")
+    assert refused.exit_code != 0
+    assert "Traceback" not in refused.output
+    assert "error: " in refused.output
+    assert "127.0.0.1:1" in refused.output

@@ -17,8 +17,8 @@ class Twice(Property):
         first: dict[tuple[object, ...], float] = {}
         for notice in observed.notices:
             # Beside an event there may be others that a stranger publishes under its number.
-            said = notice.body if notice.event in observed.forgeries else b""
-            key = (notice.node, observed.lives(notice.node, notice.time), notice.event, said)
+            contents = notice.body if notice.event in observed.forgeries else b""
+            key = (notice.node, observed.lives(notice.node, notice.time), notice.event, contents)
             if key not in first:
                 first[key] = notice.time
                 continue

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from emulation.check.forging import CHANGES, forged
 from emulation.check.observed import Observed
 from emulation.check.properties.base import Property, Violation
 from emulation.check.properties.registry import promised, property_named, property_names
-from emulation.check.search import Counterexample, Search
+from emulation.check.search import Chunk, Counterexample, Search
 from emulation.check.story import story
 from emulation.errors import ScenarioError
 from emulation.network.processes import PROJECT
@@ -25,6 +26,7 @@ from nodeapp.pubsub.registry import PROTOCOLS, service_of
 from nodeapp.wire import Frame
 from nodeapp.wire import Kind as MessageKind
 from tests.emulation.check import planted
+from tests.examples import examples
 
 PLANTED: tuple[tuple[type[Service], str, str, int, int], ...] = (
     (planted.NoDuplicateCheck, "flooding", "twice", 10, 2),
@@ -43,8 +45,8 @@ PLANTED: tuple[tuple[type[Service], str, str, int, int], ...] = (
 )
 """The bug, the protocol it is in, what it violates first, within how many scenarios it is found,
 and to how many nodes it is shrunk at most."""
-SCENARIOS = 12
-"""Of each protocol."""
+SCENARIOS = 20
+"""Of each protocol; the variable that multiplies examples multiplies them too."""
 
 
 def every() -> list[Property]:
@@ -154,6 +156,27 @@ def test_the_same_seed_finds_the_same_and_another_one_something_else() -> None:
     assert frames[0] == frames[1] != frames[2]
 
 
+class TwoBugs(planted.NumbersAlone, planted.Changes):
+    """Found one after the other."""
+
+
+def elsewhere(chunks: Sequence[Chunk]) -> list[Chunk]:
+    return [pickle.loads(pickle.dumps(chunk)).run() for chunk in chunks]
+
+
+def test_chunks_that_run_ahead_find_the_same() -> None:
+    design = Design("flooding", TwoBugs, (2, 3))
+    rules = [property_named(name) for name in ("contents", "delivered", "twice")]
+    here = Search(design, rules)
+    wanted = list(here.search(1, 250, None))
+    assert len(wanted) == 2
+    assert here.progress.drawn == 250
+    ahead = Search(design, rules, None, elsewhere, 4)
+    assert list(ahead.search(1, 250, None)) == wanted
+    for name in ("drawn", "shrinking", "kinds"):
+        assert getattr(ahead.progress, name) == getattr(here.progress, name)
+
+
 class Broken(Property):
     """Divides by the number of notices."""
 
@@ -190,6 +213,7 @@ def test_an_unknown_property_is_refused_with_those_that_there_are() -> None:
 def test_every_protocol_keeps_its_promises(protocol: str) -> None:
     service = service_of(protocol)
     search = Search(Design(protocol, service), promised(service.promises))
-    findings = list(search.search(1, SCENARIOS, None))
+    most = examples(SCENARIOS)
+    findings = list(search.search(1, most, None))
     assert [line for finding in findings for line in story(finding)] == []
-    assert search.progress.drawn == SCENARIOS
+    assert search.progress.drawn == most
