@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -23,6 +25,7 @@ from emulation.check.properties.registry import promised, property_named, proper
 from emulation.errors import ScenarioError
 from emulation.scenario.faults import Kind
 from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 from emulation.scenario.settings import protocol_parameters
 from nodeapp.installation import COMMAND
 from nodeapp.parameters import suggestion
@@ -36,19 +39,24 @@ from testbed.options import (
     JsonOption,
     Protocol,
     QuietOption,
+    SetOption,
     console,
     end_interrupted,
     fail,
     print_error,
     quiet,
+    settings_of,
 )
 from testbed.outcome import print_json
+from topologies.catalog import make_scenario, topology_parameters
 
 if TYPE_CHECKING:  # they import hypothesis, which other commands need not have
     from emulation.check.search import Counterexample, Search, SearchProgress, Spread, Watch
 
 BUDGET: Final = "1m"
 UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
+MOVING: Final = 20.0
+"""Seconds that nodes of a topology move, before they stand still."""
 ENDLESS: Final = "endless"
 """The property of runs that do not end."""
 NONE: Final = "none"
@@ -91,6 +99,16 @@ def check(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="decides what is drawn")] = 1,
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            "--topology",
+            help="whose nodes, motion and radio there are, instead of drawn ones; what its radio "
+            "loses is no finding",
+            autocompletion=completing.topologies,
+        ),
+    ] = None,
+    settings: SetOption = None,
     nodes: Annotated[
         str, typer.Option("--nodes", help="nodes of a scenario, from..to")
     ] = f"{FEWEST}..{MOST}",
@@ -137,6 +155,7 @@ def check(
     Example: check flooding --budget 30s
     Example: check broker-gpsr --scenarios 1000 --property delivered --strict
     Example: check flooding --faults crash,stranger
+    Example: check broker-gpsr --topology roaming_field --nodes 5..12
     """
     quiet(be_quiet)
     try:
@@ -148,11 +167,13 @@ def check(
     if scenarios is not None and scenarios < 1:
         fail("--scenarios must be 1 or more", USAGE)
     seconds = _seconds(budget or BUDGET) if budget or scenarios is None else None
-    chosen = _properties(properties, protocol)
+    chosen = _properties(properties, protocol, topology)
     folder = out or RUNS / KEPT / protocol
     drop(folder)
     os.environ.setdefault(STORAGE, str(RUNS / KEPT / ".hypothesis"))
-    design = Design(protocol, service_of(protocol), _range(nodes), _faults(faults))
+    numbers = _range(nodes)
+    base = _base(topology, protocol, numbers, settings_of(settings))
+    design = Design(protocol, service_of(protocol), numbers, _faults(faults), base)
 
     from emulation.check.search import Search
 
@@ -163,6 +184,8 @@ def check(
             cases += _again(search, folder, protocol, [rule.name for rule in chosen])
             for finding in search.search(seed, scenarios, seconds):
                 cases.append(_keep(folder, finding))
+        except ScenarioError as error:  # of a topology, with what was drawn for it
+            fail(f"--topology {topology}: {error}", USAGE)
         except KeyboardInterrupt:
             end_interrupted(f"interrupted after {_drawn(search.progress)}; see {folder}")
     progress = search.progress
@@ -213,10 +236,44 @@ def _faults(text: str) -> tuple[Kind, ...]:
     return tuple(kind for kind in DRAWN if kind in names)
 
 
-def _properties(names: Sequence[str] | None, protocol: str) -> list[Property]:
-    """Return the properties of these names; by default those that the protocol promises."""
+def _base(
+    topology: str | None, protocol: str, numbers: tuple[int, int], settings: Mapping[str, Any]
+) -> Callable[[int, int], Scenario] | None:
+    """Return what makes the scenarios of a topology, after it has made the smallest and largest."""
+    if topology is None:
+        if settings:
+            fail("--set is for the parameters of a --topology: name one", USAGE)
+        return None
+    base = partial(_small, topology, protocol, tuple(sorted(settings.items())))
+    try:
+        for nodes in numbers:
+            base(nodes, 0)
+    except ScenarioError as error:
+        fail(str(error), USAGE)
+    return base
+
+
+@lru_cache(maxsize=1_000)
+def _small(
+    topology: str, protocol: str, settings: tuple[tuple[str, Any], ...], nodes: int, seed: int
+) -> Scenario:
+    """Return a topology's scenario, with so many nodes if it lets one choose that."""
+    names = {parameter.name for parameter in topology_parameters(topology)}
+    wanted = {"nodes": nodes, "topics": 0}  # the workload is drawn
+    values = {name: value for name, value in wanted.items() if name in names} | dict(settings)
+    return make_scenario(topology, protocol, seed=seed, duration=MOVING, settings=values)
+
+
+def _properties(names: Sequence[str] | None, protocol: str, topology: str | None) -> list[Property]:
+    """Return the properties of these names; by default those that the protocol promises.
+
+    It promises liveness over a radio that loses nothing, which a topology's own does.
+    """
     if not names:
-        return promised(service_of(protocol).promises)
+        promises = service_of(protocol).promises
+        if topology is not None:
+            promises = replace(promises, served=False, delivered=False)
+        return promised(promises)
     try:
         return [property_named(name) for name in dict.fromkeys(names)]
     except ScenarioError as error:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from emulation.scenario.faults import Kind
+from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.base import Service
 
 FEWEST, MOST = 2, 12
@@ -25,5 +27,7 @@ class Design:
     service: type[Service]
     nodes: tuple[int, int] = (FEWEST, MOST)
     faults: tuple[Kind, ...] = FAULTS
+    base: Callable[[int, int], Scenario] | None = None
+    """Returns a topology's scenario for a number of nodes and a seed; None: networks are drawn."""
     frames: tuple[bytes, ...] = field(default=(), repr=False)
     """Recorded datagrams that a stranger forges his from; none: there is no stranger."""

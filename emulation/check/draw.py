@@ -120,7 +120,12 @@ def _filters(needs_topic: bool) -> st.SearchStrategy[tuple[Any, ...]]:
 def scenarios(draw: Draw, design: Design) -> Scenario:
     """Draw a scenario."""
     service, promises = design.service, design.service.promises
-    network = _mesh(draw, design) if service.needs_brokers else _field(draw, design)
+    base = None
+    if design.base is not None:
+        base = design.base(draw(st.integers(*design.nodes)), draw(_seed))
+        network = _standing(base)
+    else:
+        network = _mesh(draw, design) if service.needs_brokers else _field(draw, design)
     subscriptions = _subscriptions(draw, design, network.clients)
     publications = _publications(draw, network.clients)
     faulty = faults(draw, design, network)
@@ -136,27 +141,52 @@ def scenarios(draw: Draw, design: Design) -> Scenario:
     workload = sorted(
         (*subscriptions, *_numbered((*publications, *last))), key=lambda operation: operation.time
     )
+    drawn = {
+        "topology": TOPOLOGY,
+        "topology_parameters": {SETTLED: settled},
+        "seed": draw(_seed),
+        "duration": duration,
+        "nodes": network.nodes,
+        "workload": tuple(workload),
+        "navigation": announcements(_legs(network.clients)) if service.needs_routes else (),
+        "faults": faulty,
+    }
+    if base is not None:
+        return base.model_copy(update={**drawn, "workload_spec": None})
     radio = RadioSpec(range=RANGE, propagation=UnitDisk(collisions=False))
     mesh_radio = radio.model_copy(update={"range": 1.5 * SPACING}) if network.points else None
     return Scenario(
-        topology=TOPOLOGY,
-        topology_parameters={SETTLED: settled},
+        **drawn,
         protocol=ProtocolSpec(name=design.protocol),
-        seed=draw(_seed),
-        duration=duration,
         area=_area(network),
         radio=radio if network.wire is None else radio.model_copy(update={"range": None}),
-        nodes=network.nodes,
-        workload=tuple(workload),
-        navigation=announcements(_legs(network.clients)) if service.needs_routes else (),
         road_map=tuple(node.waypoints[-1][1:] for node in network.nodes)
         if service.needs_map
         else (),
         access_points=network.points,
         mesh_radio=mesh_radio,
         wire=network.wire,
-        faults=faulty,
     )
+
+
+def _standing(base: Scenario) -> DrawnNetwork:
+    """Return a topology's network, whose nodes stand still once its scenario is over."""
+    trace, end = base.trace(), base.duration
+    nodes = tuple(
+        node.model_copy(
+            update={
+                "waypoints": (
+                    *(waypoint for waypoint in node.waypoints if waypoint.time < end),
+                    Waypoint(end, *trace.position(index, end)),
+                )
+            }
+        )
+        if len(node.waypoints) > 1
+        else node
+        for index, node in enumerate(base.nodes)
+    )
+    clients = tuple(node for node in nodes if base.wire is not None or not node.wired)
+    return DrawnNetwork(nodes, clients, base.access_points, base.wire)
 
 
 def _field(draw: Draw, design: Design) -> DrawnNetwork:

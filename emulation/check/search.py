@@ -229,7 +229,7 @@ class Chunk:
         while (high := len(finding.scenario.nodes) - 1) >= low:
             design = replace(self.design, nodes=(low, high))
             smaller = self._find(design, rng, _Condition(self, self.properties, None, finding))
-            if smaller is None:
+            if smaller is None or len(smaller.scenario.nodes) > high:
                 break
             finding = smaller
         return finding

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from emulation.errors import ScenarioError
 from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.base import Service
 from testbed import check
 from testbed.app import app
-from tests.emulation.check.planted import ForgetsAll, StandsStill, Trusting
+from tests.emulation.check.planted import ForgetsAll, NoDuplicateCheck, StandsStill, Trusting
+from topologies.catalog import make_scenario
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +87,48 @@ def test_a_protocol_that_lets_no_time_pass_is_a_finding(monkeypatch: pytest.Monk
     assert "virtual time stands still" in done.output
 
 
+def test_a_topology_has_its_own_network_and_motion_then_stands_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant(monkeypatch, NoDuplicateCheck)
+    line = ("flooding", "--scenarios", "20", "--topology", "roaming_field", "--nodes", "2..6")
+    done = invoke(*line, "--out", "kept", "--strict")
+    assert done.exit_code == 1
+    assert "twice does not hold, with 2 nodes:" in done.output
+    (file,) = Path("kept").glob("twice-*.json")
+    scenario = Scenario.load(file)
+    assert scenario.radio == base_scenario("roaming_field", "flooding").radio
+    assert {node.name for node in scenario.nodes} == {"sta1", "sta2"}
+    assert {node.waypoints[-1].time for node in scenario.nodes} == {20.0}
+    assert len(scenario.nodes[0].waypoints) > 1
+    plant(monkeypatch, None)
+    for protocol, *words in (
+        ("flooding", "roaming_field", "--set", "side=200"),
+        ("batch-forwarding", "mesh_grid"),
+        ("mirinae", "stock_peers"),
+    ):
+        done = invoke(protocol, "--scenarios", "5", "--strict", "--topology", *words)
+        assert done.exit_code == 0, done.output
+
+
+def test_a_topology_that_cannot_have_what_is_drawn_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def some(nodes: int, seed: int) -> Scenario:
+        if seed:
+            raise ScenarioError("no placement is connected: raise nodes")
+        return base_scenario("roaming_field", "flooding")
+
+    monkeypatch.setattr(check, "_base", lambda *_: some)
+    done = invoke("flooding", "--scenarios", "20", "--topology", "roaming_field")
+    assert done.exit_code == 2
+    assert "error: --topology roaming_field: no placement is connected: raise" in done.output
+
+
+def base_scenario(topology: str, protocol: str) -> Scenario:
+    return make_scenario(
+        topology, protocol, seed=1, duration=20.0, settings={"nodes": 2, "topics": 0}
+    )
+
+
 def test_strangers_are_drawn_if_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, Trusting)
     line = ("flooding", "--scenarios", "100", "--nodes", "2..3", "--strict", "--faults")
@@ -126,6 +170,10 @@ def test_a_property_that_raises_is_an_error_with_its_scenario(
             "--faults has crash, radio, link, partition, disturb, ",
         ),
         (["flooding", "--faults", ""], "or none, not ''"),
+        (["flooding", "--topology", "romaing_field"], "no topology 'romaing_field' (did you mean "),
+        (["flooding", "--topology", "uniform_field"], "cannot have 45 neighbours each"),
+        (["flooding", "--set", "degree=3"], "--set is for the parameters of a --topology"),
+        (["flooding", "--topology", "mesh_grid", "--set", "sdie=2"], "no parameter 'sdie'"),
         (["flooding", "--seed", "-1"], "--seed must be between 0 and"),
     ],
 )
