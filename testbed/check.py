@@ -402,7 +402,9 @@ def _summary(protocol: str, progress: SearchProgress) -> str:
     kinds = ", ".join(progress.kind_names()) or "none"
     wrong = ", ".join(finding.property for finding in progress.findings)
     verdict = f"does not hold: {wrong}" if wrong else "nothing found"
-    return f"{protocol}: {_state(progress)}: {verdict}\nmessages seen: {kinds}"
+    unused = f"\nhandlers without a message: {', '.join(progress.unused())}"
+    seen = f"messages seen: {kinds}{unused if progress.unused() else ''}"
+    return f"{protocol}: {_state(progress)}: {verdict}\n{seen}"
 
 
 def _outcome(
@@ -421,6 +423,7 @@ def _outcome(
         "runs to shrink": progress.shrinking,
         "seconds": round(progress.seconds, 3),
         "kinds": progress.kind_names(),
+        "kinds without a message": progress.unused(),
         "findings": [
             {
                 "property": case.finding.property,

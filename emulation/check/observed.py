@@ -126,6 +126,8 @@ class Observed(NullRecorder):
         """By event: when its last frame between nodes was sent, and by whom."""
         self.kinds: Counter[int] = Counter()
         """Datagrams between nodes, by kind."""
+        self.handled: set[int] = set()
+        """Kinds that a node has a handler for."""
         self.samples: dict[int, bytes] = {}
         """The first one of each kind."""
         self.forgeries = set(_forged(scenario))
@@ -274,11 +276,14 @@ def observe(scenario: Scenario, service: type[Service] | None = None) -> Observe
     def make(host: Host, spec: NodeSpec) -> Service:
         watched = _WatchedHost(cast(VirtualHost, host))
         try:
-            return service_class(cast(Host, watched), environment, parameters)
+            made = service_class(cast(Host, watched), environment, parameters)
+            services.append(made)
+            return made
         except Exception as error:
             observed.crashes.append(Crash(host.now(), spec.name, error))
             raise EndlessError(f"{spec.name} cannot start at {host.now():g} s") from error
 
+    services: list[Service] = []
     observed = Observed(scenario, service_class)
     try:
         simulation = Simulation(
@@ -291,4 +296,6 @@ def observe(scenario: Scenario, service: type[Service] | None = None) -> Observe
     except EndlessError as error:
         observed.endless = str(error)
     observed.finish()
+    for made in services:  # some add handlers when they start
+        observed.handled.update(made.handlers)
     return observed

@@ -14,7 +14,7 @@ import gc
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -71,6 +71,8 @@ class SearchProgress:
     seconds: float = 0.0
     kinds: Counter[int] = field(default_factory=Counter)
     """Datagrams between nodes, by kind."""
+    handled: set[int] = field(default_factory=set)
+    """Kinds that some node has a handler for."""
     findings: list[Counterexample] = field(default_factory=list)
 
     @property
@@ -80,7 +82,15 @@ class SearchProgress:
 
     def kind_names(self) -> list[str]:
         """Return the names of the kinds of messages that were seen between nodes."""
-        return [Kind(kind).name for kind in sorted(self.kinds) if kind in KINDS]
+        return _names(self.kinds)
+
+    def unused(self) -> list[str]:
+        """Return the names of the kinds that have a handler, which no message has called."""
+        return _names(self.handled - set(self.kinds))
+
+
+def _names(kinds: Iterable[int]) -> list[str]:
+    return [Kind(kind).name for kind in sorted(kinds) if kind in KINDS]
 
 
 Watch = Callable[[SearchProgress], None]
@@ -188,6 +198,7 @@ class Chunk:
     drawn: int = 0
     shrinking: int = 0
     kinds: Counter[int] = field(default_factory=Counter)
+    handled: set[int] = field(default_factory=set)
     finding: Counterexample | None = None
 
     def run(self, watch: Callable[[Chunk], None] | None = None) -> Chunk:
@@ -215,6 +226,7 @@ class Chunk:
         """Run a scenario and judge it."""
         observed = observe(scenario, self.design.service)
         self.kinds.update(observed.kinds)
+        self.handled |= observed.handled
         self.drawn += not shrinking
         self.shrinking += shrinking
         if (self.drawn + self.shrinking) % COLLECT == 0:
@@ -354,4 +366,5 @@ def _add(progress: SearchProgress, chunk: Chunk) -> None:
     progress.drawn += chunk.drawn
     progress.shrinking += chunk.shrinking
     progress.kinds.update(chunk.kinds)
+    progress.handled |= chunk.handled
     progress.seconds = time.monotonic() - progress.started

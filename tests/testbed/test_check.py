@@ -68,6 +68,20 @@ def test_a_finding_is_told_kept_run_first_and_gone_when_the_bug_is(
     assert "nothing found" in mended.output
 
 
+def test_handlers_that_no_message_has_called_are_named() -> None:
+    done = invoke("broker-aodv", "--scenarios", "1", "--nodes", "2", "--json", "--faults", "none")
+    outcome = json.loads(done.stdout)
+    assert "HELLO" in outcome["kinds"]
+    assert "ROUTE_ERROR" in outcome["kinds without a message"]
+    assert not set(outcome["kinds"]) & set(outcome["kinds without a message"])
+    assert f"handlers without a message: {', '.join(outcome['kinds without a message'])}" in (
+        done.output
+    )
+    done = invoke("flooding", "--scenarios", "5", "--json")
+    assert json.loads(done.stdout)["kinds without a message"] == []
+    assert "handlers without" not in done.output
+
+
 def test_run_repeats_a_kept_scenario(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(monkeypatch, ForgetsAll)
     invoke("semi-probabilistic", "--scenarios", "20", "--property", "delivered", "--out", "kept")
