@@ -276,9 +276,9 @@ def observe(scenario: Scenario, service: type[Service] | None = None) -> Observe
     def make(host: Host, spec: NodeSpec) -> Service:
         watched = _WatchedHost(cast(VirtualHost, host))
         try:
-            made = service_class(cast(Host, watched), environment, parameters)
-            services.append(made)
-            return made
+            running = service_class(cast(Host, watched), environment, parameters)
+            services.append(running)
+            return running
         except Exception as error:
             observed.crashes.append(Crash(host.now(), spec.name, error))
             raise EndlessError(f"{spec.name} cannot start at {host.now():g} s") from error
@@ -296,6 +296,6 @@ def observe(scenario: Scenario, service: type[Service] | None = None) -> Observe
     except EndlessError as error:
         observed.endless = str(error)
     observed.finish()
-    for made in services:  # some add handlers when they start
-        observed.handled.update(made.handlers)
+    for running in services:  # some add handlers when they start
+        observed.handled.update(running.handlers)
     return observed
