@@ -34,7 +34,8 @@ MODULES: Final = (
         f"emulation.radio.{name}"
         for name in (
             *("air", "airtime", "counters", "differences", "errors", "grid", "link_row", "links"),
-            *("medium", "reception", "rts_cts", "sensing", "snapshot", "station", "timings"),
+            *("losses", "medium", "reception", "rts_cts", "sensing", "snapshot", "station"),
+            "timings",
         )
     ),
     *(f"emulation.virtual.{name}" for name in ("clock", "motion", "packets")),

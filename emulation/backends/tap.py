@@ -23,6 +23,7 @@ class TapRun(OwnMediumRun):
 
     medium = "emulation.media.tap"
     modules = (medium,)
+    logs_losses = True
 
     def associate(self) -> None:
         """Have the medium associate the stations, as there is no 802.11 stack to do so."""

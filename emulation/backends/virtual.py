@@ -17,6 +17,7 @@ from capture.limits import explained
 from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.defects import Defects
 from emulation.network.interrupts import Interrupts
+from emulation.radio.losses import LossLog
 from emulation.scenario.records import Ended
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
@@ -116,6 +117,8 @@ def simulate(
         problems=[],
         started=time.time(),
     )
+    log = LossLog(folder.losses, EPOCH_NS)
+    simulation.channel.log_losses(log)
     try:
         while simulation.now < scenario.duration:
             elapsed(simulation.now)
@@ -129,6 +132,7 @@ def simulate(
         problems.append(f"the run failed: {error}")
         raise
     finally:
+        log.close()
         try:
             recorder.close()
         except OSError as error:

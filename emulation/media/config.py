@@ -66,6 +66,7 @@ class TapConfig(_Config):
     wire: WireSpec | None = None
     association: AssociationSpec = AssociationSpec()
     control: Path
+    losses: Path | None = Field(default=None, description="file for the log of lost frames")
     tick: float = Field(default=0.1, gt=0, le=60, description="seconds between position updates")
     mtu: int = Field(default=1500, ge=68, le=65_521)
     priority: PriorityName = "round-robin"

@@ -24,6 +24,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -36,6 +37,7 @@ from emulation.media.service import serve
 from emulation.media.taps import TapService
 from emulation.radio.delivery import Delivery
 from emulation.radio.disturbances import Disturbances
+from emulation.radio.losses import LossLog
 from emulation.radio.mac import octets
 from emulation.radio.medium import Medium
 from emulation.radio.wire import WireMedium
@@ -43,17 +45,33 @@ from emulation.scenario.faults import Fault
 from emulation.wifi.addressing import AdHocAddressing
 from emulation.wifi.cells import Cells, RadioChannel
 from emulation.wifi.layer2_update import layer2_update
-from nodeapp.wire import TrafficClass
+from nodeapp.wire import NODE_PORT, TrafficClass
 
 IPV4: Final = b"\x08\x00"
 DS_FIELD: Final = ETHERNET_HEADER + 1
 """Offset of the DS field (RFC 2474) in an Ethernet frame with an IPv4 header."""
+PROTOCOL: Final = ETHERNET_HEADER + 9
+UDP: Final = 17
+PORT: Final = ETHERNET_HEADER + 20 + 2
+"""Offset of UDP's destination port after an IPv4 header without options."""
+NODE_PORTS: Final = NODE_PORT.to_bytes(2)
+DATAGRAM: Final = PORT + 6
 
 
 def is_routing(frame: bytes) -> bool:
     """Return whether an Ethernet frame is marked as a message of the routing protocol."""
     code_point = frame[DS_FIELD] >> 2 if len(frame) > DS_FIELD else 0
     return frame[12:14] == IPV4 and code_point == TrafficClass.ROUTING_CONTROL
+
+
+def datagram_of(frame: bytes) -> bytes:
+    """Return the message between nodes in an Ethernet frame; empty if there is none.
+
+    Of a datagram in several fragments only the first shows what it is.
+    """
+    if len(frame) < DATAGRAM or frame[12:14] != IPV4 or frame[PROTOCOL] != UDP:
+        return b""
+    return frame[DATAGRAM:] if frame[PORT : PORT + 2] == NODE_PORTS else b""
 
 
 class TapMedium(ScenarioMedium[RadioChannel], TapService):
@@ -69,8 +87,20 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
         self._late: list[tuple[float, int, int, bytes]] = []
         """Packets that are kept back: until when, in what order, the device, and the packet."""
         self._order = itertools.count()
+        self._log: LossLog | None = None
         super().__init__(config)
         self._disturbances = Disturbances(self.rng("disturbances"))
+        if config.losses is not None and config.wire is None:
+            epoch_ns = time.time_ns() - time.monotonic_ns()
+            self._log = log = LossLog(config.losses, epoch_ns)
+            for channel, first in zip(self.channels, (0, self.stations), strict=False):
+                channel.log_losses(log.of(self.names[first:], datagram_of))
+
+    def close(self) -> None:
+        """Finish the log as well."""
+        if self._log is not None:
+            self._log.close()
+        super().close()
 
     def devices(self) -> Iterator[Tap]:
         """Make the channels; yield the devices of their radios."""

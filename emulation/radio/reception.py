@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from emulation.radio.air import Air, Transmission
 from emulation.radio.counters import Counters
 from emulation.radio.links import Links
+from emulation.radio.losses import LossCause, MediumLog
 
 
 class Reception:
@@ -24,6 +25,7 @@ class Reception:
         self._air = air
         self._counters = counters
         self._draw = draw
+        self.log: MediumLog | None = None
 
     def receivers(self, frame: Transmission) -> list[int]:
         """Return the stations that receive a broadcast, at its end."""
@@ -36,6 +38,7 @@ class Reception:
         draw = self._draw
         counters = self._counters
         lost: list[int] = []
+        collided: list[int] = []
         receivers = list(certain)
         if frame.overlaps:
             heard = [(receiver, draw()) for receiver in certain]
@@ -52,13 +55,21 @@ class Reception:
             for receiver, chance in others:
                 (receivers if draw() < chance else lost).append(receiver)
         if table.failed:
-            receivers = [r for r in receivers if table.up(frame.source, r)]
+            up = [r for r in receivers if table.up(frame.source, r)]
+            if self.log is not None and len(up) < len(receivers):
+                down = [r for r in receivers if r not in up]
+                self.log.lost(frame.end, frame.source, frame.job.frame, LossCause.DOWN, down)
+            receivers = up
         if table.losses:
             unlucky = [r for r in receivers if self._overridden(frame.source, r)]
             receivers = [r for r in receivers if r not in unlucky]
             lost += unlucky
         for receiver in lost:
             counters.noise_losses[receiver] += 1
+        if self.log is not None:
+            for cause, whose in ((LossCause.NOISE, lost), (LossCause.COLLISION, collided)):
+                if whose:
+                    self.log.lost(frame.end, frame.source, frame.job.frame, cause, whose)
         received = counters.received
         for receiver in receivers:
             received[receiver] += 1

@@ -2,7 +2,8 @@
 
 A run folder holds `scenario.json` (what was to happen), `run.json` (what the backend did, and the
 Unix time of the scenario's time 0), `fidelity.json` (whether it kept real time), `flows.json` (the
-counters of the access points' bridges, if there are any), `captures/` and `nodes/` (logs).
+counters of the access points' bridges, if there are any), `losses.csv` (frames that the medium did
+not deliver, if it is the testbed's), `captures/` and `nodes/` (logs).
 `RunFolder` names and writes them, `read_run` reads them back.  Only the scenario and the captures
 are needed: without `run.json`, time 0 is estimated from the captures (`spark_analysis.analysis`).
 """
@@ -65,6 +66,7 @@ class RunFolder:
         """Becomes `run.json` when the run ends, without needing more disk space."""
         self.fidelity = path / "fidelity.json"
         self.flows = path / "flows.json"
+        self.losses = path / "losses.csv"
         self.prompt = path / "prompt.jsonl"
         self.captures = path / "captures"
         self.logs = path / "nodes"

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from emulation.radio.delivery import Delivery, Overheard, Status
 from emulation.radio.faults import RadioFaults
+from emulation.radio.losses import LossLog
 from emulation.radio.medium import Medium
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.channel import Hand, Unacknowledged
@@ -28,6 +29,7 @@ class AdHocChannel:
         rng = random.Random(f"{scenario.seed}/medium")
         self.medium = Medium(scenario.radio, len(scenario.nodes), rng, self._sent)
         names = {node.name: index for index, node in enumerate(scenario.nodes)}
+        self._names = list(names)
         self.faults = RadioFaults([(self.medium, names)])
         # The medium's own methods, to save a call per packet.
         self.transmit: Callable[[float, int, int, int, Carried], object] = self.medium.transmit
@@ -57,6 +59,10 @@ class AdHocChannel:
         self.deliver = deliver
         return True
 
+    def log_losses(self, log: LossLog) -> None:
+        """Log what the radios lose."""
+        self.medium.log_losses(log.of(self._names, _datagram))
+
     def withdraw(self, node: int, to: int) -> list[Carried]:
         """Take packets out of a node's queue."""
         return self.medium.withdraw(node, to)
@@ -73,3 +79,7 @@ class AdHocChannel:
         if status.acknowledged:
             return False
         return self._unacknowledged(status.time, status.source, status.destination, status.frame)
+
+
+def _datagram(carried: Carried) -> bytes:
+    return carried[0].datagram

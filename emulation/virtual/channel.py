@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from emulation.radio.delivery import Delivery
 from emulation.radio.faults import RadioFaults
+from emulation.radio.losses import LossLog
 from emulation.radio.medium import Medium
 from emulation.virtual.message import Carried
 
@@ -73,6 +74,9 @@ class Channel(Protocol):
 
         Return False if this channel cannot.  All nodes give the same `hand`, before time passes.
         """
+
+    def log_losses(self, log: LossLog) -> None:
+        """Log packets that do not arrive."""
 
     def withdraw(self, node: int, to: int) -> list[Carried]:
         """Take back a node's queued packets for another; empty if that is impossible."""

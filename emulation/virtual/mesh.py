@@ -28,6 +28,7 @@ from emulation.network.controller.flows import (
     FlowPath,
 )
 from emulation.radio.delivery import Delivery
+from emulation.radio.losses import LossLog
 from emulation.radio.mac import octets
 from emulation.radio.medium import BROADCAST
 from emulation.scenario.scenario import Scenario
@@ -86,6 +87,7 @@ class MeshChannel:
         self.medium, self._mesh = self.cells.access.medium, self.cells.mesh.medium
         self._mesh.set_positions(self._positions)
         names = [nodes[index].name for index in self._stations] + [point.name for point in points]
+        self._names = names
         self.faults = faults_of((self.medium, self._mesh), names, len(self._stations))
         self._bridges = [
             Bridge(point.name, point.datapath_id, broker.mac)
@@ -104,6 +106,11 @@ class MeshChannel:
     def listen(self, node: int, hand: Hand) -> bool:
         """Return False: stations do not send to each other directly."""
         return False
+
+    def log_losses(self, log: LossLog) -> None:
+        """Log what stations and access points lose."""
+        self.cells.access.log_losses(log.of(self._names, _datagram))
+        self.cells.mesh.log_losses(log.of(self._names[len(self._stations) :], _datagram))
 
     def withdraw(self, node: int, to: int) -> list[Carried]:
         """Return nothing: without reports of broken links nothing is taken back."""
@@ -247,6 +254,10 @@ class MeshChannel:
                     "left": left[0] if left else None,
                 }
             )
+
+
+def _datagram(frame: tuple[bytes, int, Carried]) -> bytes:
+    return frame[2][0].datagram
 
 
 def _is_routing(frame: tuple[bytes, int, Carried]) -> bool:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from emulation.radio.delivery import Delivery
 from emulation.radio.faults import RadioFaults
+from emulation.radio.losses import LossLog
 from emulation.radio.medium import Medium
 from emulation.radio.wire import WireMedium
 from emulation.scenario.scenario import Scenario
@@ -39,6 +40,9 @@ class WiredChannel:
     def listen(self, node: int, hand: Hand) -> bool:
         """Return False: a switch forwards to a host only its own frames."""
         return False
+
+    def log_losses(self, log: LossLog) -> None:
+        """Log nothing: cables lose nothing."""
 
     def withdraw(self, node: int, to: int) -> list[Carried]:
         """Return nothing: frames on a cable cannot be taken back."""

@@ -18,6 +18,8 @@ class OwnMediumRun(MininetRun):
 
     medium: ClassVar[str]
     """The module of the medium's process."""
+    logs_losses: ClassVar[bool] = False
+    """Whether its medium can log the frames that it does not deliver."""
 
     def start_radios(self) -> None:
         """Start the medium, which makes the interfaces, and configure these."""
@@ -28,6 +30,8 @@ class OwnMediumRun(MininetRun):
             "stations": self.described(scenario.stations or scenario.nodes),
             "control": str(self.medium_control),
         }
+        if self.logs_losses:
+            config["losses"] = str(self.folder.losses)
         if scenario.wire is not None:
             config["wire"] = scenario.wire.model_dump(mode="json")
         if self.mesh is not None and scenario.mesh_radio is not None:

@@ -1,0 +1,114 @@
+"""The medium's log: frames with events that did not arrive, and why.
+
+Captures have what was sent and what was received; why the rest was not, only the medium knows.
+The log is a CSV file with a row for each frame that somebody lost and each reason:
+
+    time_ns      Unix time, on the clock of the captures
+    sender       name of the node or access point whose radio sent it, or was to
+    publisher, sequence, hops, destination   of the frame (`nodeapp.wire`)
+    cause        a `LossCause`
+    receivers    names of who lost it, with spaces between; of a unicast, its receiver
+
+Only frames with events are in it, so that it stays smaller than the captures of these frames, and
+beacons of large networks cost a look at one byte.  A broadcast's row has no radios that were down
+or out of reach when it began.  Rows are written `ROWS` at a time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from nodeapp.wire import EVENT_KINDS, HEADER_LENGTH
+
+ROWS: Final = 1000
+COLUMNS: Final = (
+    *("time_ns", "sender", "publisher", "sequence", "hops", "destination", "cause", "receivers"),
+)
+_CARRIES: Final = frozenset(int(kind) for kind in EVENT_KINDS)
+_EVENT: Final = struct.Struct(">12xIII")
+
+
+class LossCause(StrEnum):
+    """Why a frame did not arrive."""
+
+    COLLISION = "collision"
+    """Another frame overlapped it at the receiver, or the receiver transmitted."""
+    NOISE = "noise"
+    """Bit errors, or the loss set for the link."""
+    DOWN = "down"
+    """The receiver's radio or the link had failed; of a frame that waited, the sender's radio."""
+    RETRIES = "retries"
+    """A unicast was given up after its last try."""
+    UNREACHABLE = "unreachable"
+    """The receiver of a unicast could not hear the sender at all, or had no access point."""
+    QUEUE = "queue"
+    """The sender's queue was full."""
+    WITHDRAWN = "withdrawn"
+    """The sender's routing took it back, as its next hop had been lost."""
+
+
+class LossLog:
+    """The file of one run; `epoch_ns` is the Unix time of the media's time 0.  Raises OSError."""
+
+    def __init__(self, path: Path, epoch_ns: int) -> None:
+        self.epoch_ns = epoch_ns
+        self._file = path.open("w", encoding="utf-8")
+        self._rows = [",".join(COLUMNS) + "\n"]
+
+    def of(self, names: Sequence[str], datagram: Callable[[Any], bytes]) -> MediumLog:
+        """Return the log of a medium whose radios belong to `names`.
+
+        `datagram` returns the message in one of its frames, from the header on; empty if none.
+        """
+        return MediumLog(self, names, datagram)
+
+    def add(self, row: str) -> None:
+        self._rows.append(row)
+        if len(self._rows) > ROWS:
+            self._write()
+
+    def _write(self) -> None:
+        with suppress(OSError):  # captures, which matter more, report a full disk
+            self._file.write("".join(self._rows))
+            self._file.flush()
+        self._rows.clear()
+
+    def close(self) -> None:
+        """Write the rest."""
+        self._write()
+        with suppress(OSError):
+            self._file.close()
+
+
+class MediumLog:
+    """What one medium has lost."""
+
+    def __init__(
+        self, log: LossLog, names: Sequence[str], datagram: Callable[[Any], bytes]
+    ) -> None:
+        self._log = log
+        self._names = names
+        self._datagram = datagram
+
+    def lost(
+        self, time: float, source: int, frame: Any, cause: LossCause, receivers: Sequence[int]
+    ) -> None:
+        """Note that radios did not get a frame of the radio `source`, if it carries an event.
+
+        Negative receivers are nobody's (`emulation.radio.medium`).
+        """
+        datagram = self._datagram(frame)
+        if len(datagram) < HEADER_LENGTH or datagram[1] not in _CARRIES:
+            return
+        names = self._names
+        destination, publisher, sequence = _EVENT.unpack_from(datagram)
+        whose = " ".join([names[receiver] for receiver in receivers if receiver >= 0])
+        self._log.add(
+            f"{self._log.epoch_ns + int(time * 1e9 + 0.5)},{names[source]},{publisher},{sequence},"
+            f"{datagram[4]},{destination},{cause},{whose}\n"
+        )
