@@ -11,6 +11,8 @@ from typing import Final
 from pyspark.sql.types import StructField
 
 from spark_analysis.captures.schemas import FRAMES
+from spark_analysis.measures.last_seen import MEANING
+from spark_analysis.measures.lost import LOST
 from spark_analysis.measures.registry import MEASURES
 from spark_analysis.scripts.schemas import SCRIPT_TABLES
 from spark_analysis.sweeps.folder import RESULT_COLUMNS
@@ -52,6 +54,15 @@ scenario in a few lines:
 
 [analysis.ipynb](analysis.ipynb) is a notebook that does so, with its results.
 """
+_OF_LOST: Final = """\
+An event's way to a subscriber that missed it is followed through the captures to the last node that
+had it; the report has the causes as tables, over time and on a map. What the air did to a frame
+comes from the medium's log, `losses.csv` in the folder of a `virtual` or `tap` run: a row for each
+frame with an event that somebody did not get, its sender and event, the cause, and who. On `hwsim`
+and `mininet-wifi` there is none: which nodes had the event, what was down and what was out of range
+is known there, and the rest of what was sent is "lost on the air". Causes:
+
+"""
 _OF_SCRIPTS: Final = """\
 ## Tables of mn
 
@@ -81,6 +92,8 @@ def _tables() -> Iterator[str]:
         described = table.name == "summary"
         lines = _described if described else _named
         yield from _table(table.name, table.description, lines(table.schema))
+        if table is LOST:
+            yield _OF_LOST + "".join(f"- {cause}: {MEANING[cause]}\n" for cause in MEANING)
         if described:
             covered.update(table.schema.names)
     yield from _table("frames", "one row a packet of a capture, decoded (a folder)", _named(FRAMES))

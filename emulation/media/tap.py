@@ -94,7 +94,7 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
             epoch_ns = time.time_ns() - time.monotonic_ns()
             self._log = log = LossLog(config.losses, epoch_ns)
             for channel, first in zip(self.channels, (0, self.stations), strict=False):
-                channel.log_losses(log.of(self.names[first:], datagram_of))
+                channel.medium.losses.log = log.of(self.names[first:], datagram_of)
 
     def close(self) -> None:
         """Finish the log as well."""

@@ -17,12 +17,14 @@ or out of reach when it began.  Rows are written `ROWS` at a time.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from emulation.radio.air import FrameJob, Transmission
+from emulation.radio.links import Links
 from nodeapp.wire import EVENT_KINDS, HEADER_LENGTH
 
 ROWS: Final = 1000
@@ -112,3 +114,50 @@ class MediumLog:
             f"{self._log.epoch_ns + int(time * 1e9 + 0.5)},{names[source]},{publisher},{sequence},"
             f"{datagram[4]},{destination},{cause},{whose}\n"
         )
+
+
+class Losses:
+    """What stations whose links are `table` lose, for `log`; nothing is noted without one."""
+
+    def __init__(self, table: Links) -> None:
+        self.log: MediumLog | None = None
+        self._table = table
+
+    def of(self, frame: Transmission, cause: LossCause, receivers: Sequence[int]) -> None:
+        """Note who does not get a broadcast, at its end."""
+        if receivers and self.log is not None:
+            self.log.lost(frame.end, frame.source, frame.job.frame, cause, receivers)
+
+    def gone(self, now: float, source: int, frame: Any, cause: LossCause, destination: int) -> None:
+        """Note a frame that its sender is done with and that did not arrive."""
+        if self.log is not None:
+            self.log.lost(now, source, frame, cause, (destination,))
+
+    def refused(self, now: float, source: int, frame: Any, destination: int) -> None:
+        """Note a frame that a station's queue did not keep."""
+        cause = LossCause.DOWN if source in self._table.down else LossCause.QUEUE
+        self.gone(now, source, frame, cause, destination)
+
+    def waiting(self, now: float, source: int, queue: Iterable[FrameJob]) -> None:
+        """Note frames that wait at a station which goes down."""
+        for job in queue:
+            if not job.delivered:
+                self.gone(now, source, job.frame, LossCause.DOWN, job.destination)
+
+    def withdrawn(self, now: float, source: int, jobs: Iterable[FrameJob]) -> None:
+        """Note frames that a station takes back."""
+        for job in jobs:
+            self.gone(now, source, job.frame, LossCause.WITHDRAWN, job.destination)
+
+    def given_up(self, now: float, source: int, job: FrameJob) -> None:
+        """Note a unicast after its last try."""
+        if job.delivered or self.log is None:
+            return
+        to = job.destination
+        if to >= 0 and not self._table.up(source, to):
+            cause = LossCause.DOWN
+        elif to in self._table.row(source).snr_db:
+            cause = LossCause.RETRIES
+        else:
+            cause = LossCause.UNREACHABLE
+        self.gone(now, source, job.frame, cause, to)

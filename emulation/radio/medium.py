@@ -59,7 +59,7 @@ from emulation.radio.delivery import Delivery, Overheard, Status
 from emulation.radio.jamming import Jamming
 from emulation.radio.link_row import Link
 from emulation.radio.links import Links
-from emulation.radio.losses import LossCause, MediumLog
+from emulation.radio.losses import Losses
 from emulation.radio.reception import Reception
 from emulation.radio.rts_cts import RtsCts, Sender
 from emulation.radio.sensing import HISTORY, NS, CarrierSense, DistantCarrierSense
@@ -96,12 +96,13 @@ class Medium(Sender):
         self._stopped = False
         self.table = Links(radio, count, seed=rng.getrandbits(63))
         self.counters = Counters(count)
+        self.losses = Losses(self.table)
         self._random = rng.random
         self._phy = self.table.phy
         self._basic = self._phy.rates.index(self._phy.basic_rate)
         self._timings = Timings(self.table)
         self._air = Air(radio, self.table.noise_mw)
-        self._reception = Reception(self.table, self._air, self.counters, self._random)
+        self._reception = Reception(self.table, self._air, self.counters, self.losses, self._random)
         self._stations = [RadioStation(i, self._phy.cw_min) for i in range(count)]
         self._contenders: set[int] = set()
         sense = CarrierSense if radio.sense_range is None else DistantCarrierSense
@@ -111,7 +112,6 @@ class Medium(Sender):
         self._order = 0
         self._out: list[Delivery] = []
         self._now = -FOREVER
-        self._log: MediumLog | None = None
         self._rts: RtsCts | None = None
         if radio.rts_threshold < NEVER:
             self._rts = RtsCts(
@@ -161,13 +161,11 @@ class Medium(Sender):
         queue = station.queue
         if len(queue) >= self.radio.queue_frames or source in self.table.down:
             self.counters.queue_drops[source] += 1
-            down = source in self.table.down
-            if not first or len(queue) < 2 or down:
-                cause = LossCause.DOWN if down else LossCause.QUEUE
-                self.note_lost(now, source, frame, cause, destination)
+            if not first or len(queue) < 2 or source in self.table.down:
+                self.losses.refused(now, source, frame, destination)
                 return False
             last = queue.pop()
-            self.note_lost(now, source, last.frame, LossCause.QUEUE, last.destination)
+            self.losses.refused(now, source, last.frame, last.destination)
         self.counters.queued[source] += 1
         job = FrameJob(destination, size_bytes, frame, tries)
         if first and queue:
@@ -227,17 +225,6 @@ class Medium(Sender):
         """Have `observer` called with every frame that is put on the air."""
         self._air.watch = observer
 
-    def log_losses(self, log: MediumLog) -> None:
-        """Log frames that do not arrive."""
-        self._log = self._reception.log = log
-
-    def note_lost(
-        self, now: float, source: int, frame: Any, cause: LossCause, destination: int
-    ) -> None:
-        """Log a frame that its sender is done with and nobody got, if losses are logged."""
-        if self._log is not None:
-            self._log.lost(now, source, frame, cause, (destination,))
-
     def withdraw(self, source: int, destination: int) -> list[Any]:
         """Take back the frames of a station for another that were not on the air; in order.
 
@@ -261,8 +248,7 @@ class Medium(Sender):
                 self._contenders.discard(source)
                 station.post_backoff = self._now
                 station.since = self._sensing.frames
-        for job in taken:
-            self.note_lost(self._now, source, job.frame, LossCause.WITHDRAWN, destination)
+        self.losses.withdrawn(self._now, source, taken)
         return [job.frame for job in taken]
 
     def fail(self, station: int, other: int | None = None) -> None:
@@ -271,10 +257,7 @@ class Medium(Sender):
         if other is None:
             state = self._stations[station]
             self.counters.queue_drops[station] += len(state.queue)
-            for job in state.queue:
-                if not job.delivered:
-                    cause = LossCause.DOWN
-                    self.note_lost(self._now, station, job.frame, cause, job.destination)
+            self.losses.waiting(self._now, station, state.queue)
             lost = [job for job in state.queue if job.tries]
             state.queue.clear()
             state.job = None
@@ -486,21 +469,13 @@ class Medium(Sender):
         """Try a unicast again, or give it up after the last try."""
         if last:
             self.counters.retry_drops[station.index] += 1
-            if not job.delivered:
-                cause = self._why_given_up(station.index, job.destination)
-                self.note_lost(now, station.index, job.frame, cause, job.destination)
+            self.losses.given_up(now, station.index, job)
             self._report(station.index, job, False, now)
             self._done(station, now)
             return
         station.job = None
         station.window = min(2 * station.window + 1, self._phy.cw_max)
         self._contend(station, now)
-
-    def _why_given_up(self, source: int, destination: int) -> LossCause:
-        if destination >= 0 and not self.table.up(source, destination):
-            return LossCause.DOWN
-        known = destination in self.table.row(source).snr_db
-        return LossCause.RETRIES if known else LossCause.UNREACHABLE
 
     def _report(self, source: int, job: FrameJob, acknowledged: bool, now: float) -> None:
         if self._on_status is not None:

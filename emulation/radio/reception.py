@@ -12,20 +12,25 @@ from collections.abc import Callable, Iterable
 from emulation.radio.air import Air, Transmission
 from emulation.radio.counters import Counters
 from emulation.radio.links import Links
-from emulation.radio.losses import LossCause, MediumLog
+from emulation.radio.losses import LossCause, Losses
 
 
 class Reception:
     """Decides reception among stations whose links are `table`; `draw()` is uniform in [0, 1)."""
 
     def __init__(
-        self, table: Links, air: Air, counters: Counters, draw: Callable[[], float]
+        self,
+        table: Links,
+        air: Air,
+        counters: Counters,
+        losses: Losses,
+        draw: Callable[[], float],
     ) -> None:
         self._table = table
         self._air = air
         self._counters = counters
+        self._losses = losses
         self._draw = draw
-        self.log: MediumLog | None = None
 
     def receivers(self, frame: Transmission) -> list[int]:
         """Return the stations that receive a broadcast, at its end."""
@@ -56,9 +61,8 @@ class Reception:
                 (receivers if draw() < chance else lost).append(receiver)
         if table.failed:
             up = [r for r in receivers if table.up(frame.source, r)]
-            if self.log is not None and len(up) < len(receivers):
-                down = [r for r in receivers if r not in up]
-                self.log.lost(frame.end, frame.source, frame.job.frame, LossCause.DOWN, down)
+            if self._losses.log is not None:
+                self._losses.of(frame, LossCause.DOWN, [r for r in receivers if r not in up])
             receivers = up
         if table.losses:
             unlucky = [r for r in receivers if self._overridden(frame.source, r)]
@@ -66,10 +70,9 @@ class Reception:
             lost += unlucky
         for receiver in lost:
             counters.noise_losses[receiver] += 1
-        if self.log is not None:
-            for cause, whose in ((LossCause.NOISE, lost), (LossCause.COLLISION, collided)):
-                if whose:
-                    self.log.lost(frame.end, frame.source, frame.job.frame, cause, whose)
+        if self._losses.log is not None:
+            self._losses.of(frame, LossCause.NOISE, lost)
+            self._losses.of(frame, LossCause.COLLISION, collided)
         received = counters.received
         for receiver in receivers:
             received[receiver] += 1

@@ -61,7 +61,7 @@ class AdHocChannel:
 
     def log_losses(self, log: LossLog) -> None:
         """Log what the radios lose."""
-        self.medium.log_losses(log.of(self._names, _datagram))
+        self.medium.losses.log = log.of(self._names, _datagram)
 
     def withdraw(self, node: int, to: int) -> list[Carried]:
         """Take packets out of a node's queue."""

@@ -109,8 +109,8 @@ class MeshChannel:
 
     def log_losses(self, log: LossLog) -> None:
         """Log what stations and access points lose."""
-        self.cells.access.log_losses(log.of(self._names, _datagram))
-        self.cells.mesh.log_losses(log.of(self._names[len(self._stations) :], _datagram))
+        self.medium.losses.log = log.of(self._names, _datagram)
+        self._mesh.losses.log = log.of(self._names[len(self._stations) :], _datagram)
 
     def withdraw(self, node: int, to: int) -> list[Carried]:
         """Return nothing: without reports of broken links nothing is taken back."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from emulation.radio.faults import RadioFaults
-from emulation.radio.losses import LossCause, MediumLog
+from emulation.radio.losses import LossCause
 from emulation.radio.medium import NOBODY, Medium
 from emulation.radio.spec import RadioSpec
 from emulation.wifi.addressing import (
@@ -42,10 +42,6 @@ class RadioChannel:
         """Frames that could not be sent on, by reason."""
         return self._addressing.lost
 
-    def log_losses(self, log: MediumLog) -> None:
-        """Log frames that do not arrive."""
-        self.medium.log_losses(log)
-
     def send(
         self,
         now: float,
@@ -58,7 +54,7 @@ class RadioChannel:
         """Send a frame of a radio to an address; routing messages may overtake the rest."""
         destination = self._destination(source, address)
         if destination is None:
-            self.medium.note_lost(now, source, frame, LossCause.UNREACHABLE, NOBODY)
+            self.medium.losses.gone(now, source, frame, LossCause.UNREACHABLE, NOBODY)
         else:
             first = self._routing_first and is_routing(frame)
             self.medium.transmit(now, source, destination, size, frame, first=first)

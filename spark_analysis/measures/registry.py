@@ -15,6 +15,7 @@ from spark_analysis.measures import (
     delivery,
     legs,
     load,
+    lost,
     nodes,
     overhead,
     overlay,
@@ -27,8 +28,8 @@ from spark_analysis.measures.measure import Measure, declared
 from spark_analysis.report.metric import Metric
 
 FIRST: Final = (
-    *(summary, nodes, subscriptions, delivery, recovery, delay, overhead, load, legs, overlay),
-    *(choices, state),
+    *(summary, nodes, subscriptions, delivery, lost, recovery, delay, overhead, load, legs),
+    *(overlay, choices, state),
 )
 
 

@@ -24,7 +24,7 @@ HIDDEN = [(0.0, 0.0), (200.0, 0.0), (400.0, 0.0)]
 def lost(path: Path, medium: Medium, use: Callable[[Medium], object]) -> list[list[str]]:
     """Return (cause, sender, receivers) of each row that is written while a medium is used."""
     log = LossLog(path / "losses.csv", EPOCH)
-    medium.log_losses(log.of([f"sta{index}" for index in range(medium.count)], bytes))
+    medium.losses.log = log.of([f"sta{index}" for index in range(medium.count)], bytes)
     use(medium)
     drain(medium)
     log.close()

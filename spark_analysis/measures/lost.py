@@ -1,0 +1,460 @@
+"""Lost: why each delivery that is missing is missing, and where the event was last seen.
+
+A row a client that an event was due to and that was not notified of it (`measures.delivery`), so
+the rows are as many as deliveries are missing.  `measures.last_seen` says how the place and the
+cause are found.  A medium that is not the testbed's keeps no log: of `hwsim` and `mininet-wifi` it
+is known what was sent, received and out of range, and the rest is "lost on the air".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from emulation.mobility.trajectory import Trace
+from emulation.scenario.runfolder import Run
+from nodeapp.wire import EVENT_KINDS, FLAG_REPLICA, Kind
+from spark_analysis.captures.schemas import (
+    BOOLEAN,
+    CLIENT,
+    DOUBLE,
+    INT,
+    LOCAL,
+    LONG,
+    LONGS,
+    PUBLISHER,
+    RECEIVER,
+    RUN,
+    SEQUENCE,
+    STRING,
+    column,
+)
+from spark_analysis.engine.pandas_rows import floats
+from spark_analysis.engine.tables import Inputs, Table, typed
+from spark_analysis.measures.columns import EVENT, PAIR
+from spark_analysis.measures.delivery import DELIVERY
+from spark_analysis.measures.last_seen import (
+    MEANING,
+    Cause,
+    Conditions,
+    EventTrace,
+    Hop,
+    Loss,
+    Lost,
+)
+from spark_analysis.measures.measure import Measure, Section, Version
+from spark_analysis.measures.nodes import NODES
+from spark_analysis.measures.packets import PACKETS, addressed
+from spark_analysis.measures.runs import END_NS, Facts, Outage, crashes, facts, silences
+from spark_analysis.measures.subscriptions import SUBSCRIPTIONS
+from spark_analysis.report.quantities import count, printable, share
+from spark_analysis.report.text_table import Cell, TextTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from spark_analysis.engine.results import RunTables
+    from spark_analysis.report.figures import Drawing
+
+    pass
+
+VERSION: Final = Version(1, "3060c033c9af")
+
+MOST: Final = 12
+"""Nodes and links in the table of places."""
+SPREADS_TO_PUBLISHERS: Final = (
+    *(Kind.SUBSCRIBERS, Kind.SUBSCRIPTION_UPDATE, Kind.INTERESTS, Kind.DEMAND, Kind.ANNOUNCE),
+)
+"""Kinds without which a publisher's own node does not know where to send an event."""
+SPREADS: Final = (Kind.SUBSCRIPTION, *SPREADS_TO_PUBLISHERS)
+
+_MISSING, _HOP, _LOSS = "missing", "hop", "loss"
+
+_CLUES: Final = StructType(
+    [
+        RUN,
+        PUBLISHER,
+        SEQUENCE,
+        column("clue", STRING, "missing, hop or loss"),
+        RECEIVER,
+        CLIENT,
+        column("published_ns", LONG, "Unix time of the PUBLISH, ns"),
+        column("until_ns", LONG, "Unix time when the client's subscription ended, ns"),
+        column("settled", BOOLEAN, "the event counts in settled ratios"),
+        column("time_ns", LONG, "Unix time, ns"),
+        column("node_id", LONG, "node id of who captured or sent it"),
+        column("sent", BOOLEAN, "sent, not received"),
+        column("source", LONG, "node id of the IPv4 source"),
+        column("target", LONG, "node id of the IPv4 destination; null: broadcast"),
+        column("hops", INT, "radio hops"),
+        column("destination", LONG, "node id of the final destination"),
+        column("nodes", LONGS, "addressees; nodes that lost it; all that it is due to"),
+        column("cause", STRING, "of a loss"),
+    ]
+)
+"""All that is known of an event that somebody missed, in one table."""
+
+
+def lost(inputs: Inputs) -> DataFrame:
+    """Return `LOST`."""
+    missing = inputs.of(DELIVERY).filter("expected AND notifications = 0")
+    if missing.isEmpty():
+        return inputs.rows((), LOST.schema)
+    events = missing.select(*EVENT).distinct()
+    logs, logged = losses(inputs)
+    clues = _missing(inputs, missing).unionByName(_hops(inputs, events), allowMissingColumns=True)
+    clues = clues.unionByName(logs.join(events, EVENT, "left_semi"), allowMissingColumns=True)
+    around = conditions(inputs)
+    return (
+        clues.select(*(sf.col(field.name).cast(field.dataType) for field in _CLUES))
+        .groupBy(*EVENT)
+        .applyInArrow(_explained(around, logged), LOST.schema)
+    )
+
+
+def _missing(inputs: Inputs, missing: DataFrame) -> DataFrame:
+    """Return what was to be delivered, with the nodes that each event is due to."""
+    epochs = inputs.rows([(row.run, row.epoch_ns) for row in inputs.once(facts)], _EPOCH)
+    due = inputs.of(DELIVERY).filter("expected").groupBy(*EVENT)
+    untils = (
+        inputs.of(SUBSCRIPTIONS)
+        .groupBy("run", sf.col("node_id").alias("receiver"), "client")
+        .agg(sf.max("until_ns").alias("until_ns"))
+    )
+    return (
+        missing.join(sf.broadcast(epochs), "run")
+        .join(due.agg(sf.collect_set("receiver").alias("nodes")), EVENT)
+        .join(untils, ["run", "receiver", "client"], "left")
+        .select(
+            *PAIR,
+            sf.lit(_MISSING).alias("clue"),
+            (sf.col("epoch_ns") + sf.round(sf.col("time") * 1e9).cast("long")).alias(
+                "published_ns"
+            ),
+            "until_ns",
+            "settled",
+            "nodes",
+        )
+    )
+
+
+_EPOCH: Final = "run string, epoch_ns long"
+
+
+def _hops(inputs: Inputs, events: DataFrame) -> DataFrame:
+    """Return the frames of events, sent, or received by a node that they are for."""
+    nodes = inputs.of(NODES)
+    source, target = (
+        sf.broadcast(nodes.select("run", sf.col("ip").alias(ip), sf.col("node_id").alias(name)))
+        for ip, name in (("ip_src", "source"), ("ip_dst", "target"))
+    )
+    carries = sf.col("kind").isin([int(kind) for kind in EVENT_KINDS])
+    for_it = addressed() & (sf.col("target").isNull() | (sf.col("target") == sf.col("node_id")))
+    return (
+        inputs.of(PACKETS)
+        .filter(carries & sf.col("sent").isNotNull())
+        .join(sf.broadcast(events), EVENT, "left_semi")
+        .join(source, ["run", "ip_src"], "left")
+        .join(target, ["run", "ip_dst"], "left")
+        .filter(sf.col("sent") | for_it)
+        .select(
+            *EVENT,
+            sf.lit(_HOP).alias("clue"),
+            *("time_ns", "node_id", "sent", "source", "target", "hops", "destination"),
+            sf.col("addressees").alias("nodes"),
+        )
+    )
+
+
+def losses(inputs: Inputs) -> tuple[DataFrame, frozenset[str]]:
+    """Return the rows of the runs' logs, and the names of runs that have one."""
+    parts, logged = [], set()
+    schema = StructType([field for field in _CLUES if field.name in _LOGGED])
+    types = to_arrow_schema(schema)
+    for run in inputs.runs:
+        table = _log(run, schema)
+        if table is not None:
+            logged.add(run.name)
+            parts.append(table)
+    # Spark reads Arrow up to the first batch without rows.
+    rows = pa.concat_tables(parts).combine_chunks() if parts else types.empty_table()
+    return inputs.spark.createDataFrame(rows, schema), frozenset(logged)
+
+
+_LOGGED: Final = frozenset(
+    {
+        *("run", "publisher", "sequence", "clue", "time_ns", "node_id", "hops", "destination"),
+        *("nodes", "cause"),
+    }
+)
+
+
+def _log(run: Run, schema: StructType) -> pa.Table | None:
+    """Return a run's log; None if there is none, or it is damaged."""
+    import pandas as pd  # not by every worker of Spark
+
+    try:
+        log = pd.read_csv(run.folder.losses, keep_default_na=False)
+        names = {node.name: node.id for node in run.scenario.nodes}
+        names |= {point.name: point.broker for point in run.scenario.access_points}
+        more: dict[str, Any] = {
+            "run": run.name,
+            "clue": _LOSS,
+            "node_id": [names[name] for name in log["sender"]],
+            "nodes": pd.Series(
+                [[names[name] for name in text.split()] for text in log["receivers"]], dtype=object
+            ),
+        }
+        return typed(log.assign(**more), schema)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def conditions(inputs: Inputs) -> dict[str, Conditions]:
+    """Return what the scenarios decide, by run."""
+    known: dict[str, set[tuple[int, int]]] = {}
+    kept = (
+        inputs.of(PACKETS)
+        .filter((sf.col("kind") == Kind.SUBSCRIPTION) & addressed())
+        .groupBy("run", "node_id", "originator")
+        .agg(sf.max(sf.col("sent") & (sf.col("flags").bitwiseAND(FLAG_REPLICA) == 0)).alias("on"))
+    )
+    for run, node, originator, on in kept.collect():
+        if not on or node == originator:
+            known.setdefault(run, set()).add((node, originator))
+    kinds: dict[str, set[int]] = {}
+    for run, kind in inputs.of(PACKETS).select("run", "kind").distinct().collect():
+        kinds.setdefault(run, set()).add(kind)
+    rows = {row.run: row for row in inputs.once(facts)}
+    return {
+        run.name: _conditions(
+            run,
+            rows[run.name],
+            [outage for outage in inputs.once(crashes) if outage.run == run.name],
+            [outage for outage in inputs.once(silences) if outage.run == run.name],
+            frozenset(known.get(run.name, ())),
+            kinds.get(run.name, set()),
+        )
+        for run in inputs.runs
+    }
+
+
+def _conditions(
+    run: Run,
+    row: Facts,
+    crashed: Sequence[Outage],
+    silent: Sequence[Outage],
+    known: frozenset[tuple[int, int]],
+    kinds: set[int],
+) -> Conditions:
+    scenario = run.scenario
+    ids = {node.name: node.id for node in scenario.nodes}
+
+    def span(start: float, end: float | None) -> tuple[int, int]:
+        until = END_NS if end is None else row.epoch_ns + round(end * 1e9)
+        return row.epoch_ns + round(start * 1e9), until
+
+    cut: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    lines = []
+    for fault in run.faults:
+        if fault.kind == "link":
+            one, other = sorted(ids[name] for name in fault.nodes)
+            cut.setdefault((one, other), []).append(span(fault.start, fault.end))
+        elif fault.line is not None:
+            lines.append((fault.line, span(fault.start, fault.end)))
+    return Conditions(
+        ids=[node.id for node in scenario.nodes],
+        trace=Trace([node.waypoints for node in run.driven]),
+        reach=scenario.environment().radio_range,
+        epoch_ns=row.epoch_ns,
+        end_ns=row.end_ns,
+        is_ad_hoc=not scenario.access_points and scenario.wire is None,
+        down=_by_node((*crashed, *silent)),
+        crashed=_by_node(crashed),
+        cut=cut,
+        lines=lines,
+        known=known,
+        spreads=bool(kinds & set(SPREADS)),
+        spreads_to_publishers=bool(kinds & set(SPREADS_TO_PUBLISHERS)),
+    )
+
+
+def _by_node(outages: Sequence[Outage]) -> Mapping[int, Sequence[tuple[int, int]]]:
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for outage in outages:
+        spans.setdefault(outage.node_id, []).append((outage.from_ns, outage.until_ns))
+    return spans
+
+
+_MISSED: Final = ("receiver", "client", "published_ns", "until_ns", "settled", "nodes")
+_CAPTURED: Final = (
+    *("time_ns", "node_id", "sent", "source", "target", "hops", "destination", "nodes"),
+)
+_OF_LOG: Final = ("time_ns", "node_id", "hops", "destination", "cause", "nodes")
+
+
+def _explained(
+    around: Mapping[str, Conditions], logged: frozenset[str]
+) -> Callable[[pa.Table], pa.Table]:
+    """Return the function that makes an event's rows of its clues."""
+
+    def of_event(table: pa.Table) -> pa.Table:
+        run = table["run"][0].as_py()
+        rows = _rows(table, around[run], run in logged)
+        return pa.Table.from_pylist(list(rows), schema=to_arrow_schema(LOST.schema))
+
+    return of_event
+
+
+def _rows(table: pa.Table, around: Conditions, has_log: bool) -> Iterator[dict[str, Any]]:
+    table = table.sort_by([("time_ns", "ascending"), ("node_id", "ascending")])
+
+    def of(clue: str, *names: str) -> Iterator[tuple[Any, ...]]:
+        chosen = table.filter(pc.field("clue") == clue)
+        return zip(*(chosen[name].to_pylist() for name in names), strict=True)
+
+    missing = list(of(_MISSING, *_MISSED))
+    hops = [Hop(*values) for values in of(_HOP, *_CAPTURED)]
+    log = [Loss(*values) for values in of(_LOSS, *_OF_LOG)] if has_log else None
+    publisher = table["publisher"][0].as_py()
+    event = {name: table[name][0].as_py() for name in EVENT}
+    _, _, published_ns, _, _, due = missing[0]
+    trace = EventTrace(around, publisher, published_ns, set(due), hops, log)
+    places: dict[tuple[int, int], Lost] = {}
+    for receiver, client, _, until_ns, settled, _ in missing:
+        key = receiver, until_ns or END_NS
+        place = places[key] = places.get(key) or trace.lost(*key)
+        x, y = around.position(place.node, place.time_ns)
+        yield event | {
+            "receiver": receiver,
+            "client": client,
+            "local": receiver == publisher,
+            "time": (published_ns - around.epoch_ns) / 1e9,
+            "settled": settled,
+            "cause": str(place.cause),
+            "node_id": place.node,
+            "following": place.following,
+            "seen": (place.time_ns - around.epoch_ns) / 1e9,
+            "x": x,
+            "y": y,
+        }
+
+
+LOST: Final = Table(
+    name="lost",
+    description="one row a delivery that is missing: where the event was last seen, and why",
+    schema=StructType(
+        [
+            RUN,
+            PUBLISHER,
+            SEQUENCE,
+            RECEIVER,
+            CLIENT,
+            LOCAL,
+            column("time", DOUBLE, "s into the run of the PUBLISH"),
+            column("settled", BOOLEAN, "the event counts in settled ratios"),
+            column("cause", STRING, "why it went no further: " + ", ".join(Cause)),
+            column("node_id", LONG, "node id where the event was last seen on its way"),
+            column("following", LONG, "node id that it did not reach; null if it was not sent on"),
+            column("seen", DOUBLE, "s into the run when it was last seen"),
+            column("x", DOUBLE, "m, where the node was then"),
+            column("y", DOUBLE, "m"),
+        ]
+    ),
+    order=("time", "publisher", "sequence", "receiver", "client"),
+    make=lost,
+)
+"""One missing delivery."""
+
+
+def by_cause(rows: pd.DataFrame) -> dict[str, int]:
+    """Return how many deliveries are missing by cause, in the order of `Cause`."""
+    counted = Counter(rows["cause"])
+    return {str(cause): counted[str(cause)] for cause in Cause if counted[str(cause)]}
+
+
+def _tables(tables: RunTables) -> list[TextTable]:
+    rows = tables.table("lost")
+    if rows.empty:
+        return []
+    settled = by_cause(rows[rows["settled"].eq(True)])
+    causes = [
+        [cause, MEANING[Cause(cause)], count(number), share(number / len(rows)),
+         count(settled.get(cause, 0))]
+        for cause, number in by_cause(rows).items()
+    ]  # fmt: skip
+    total = ["all", "", count(len(rows)), share(1.0), count(sum(settled.values()))]
+    where = "of the hop at which the event was last seen on its way"
+    return [
+        TextTable(
+            "Why deliveries are missing",
+            f"Deliveries expected and not made, all events, by the cause {where}; captures, "
+            f"positions and faults{_log_note(tables)}.",
+            ("cause", "what it means", "missing", "share", "of events that count"),
+            [*causes, total],
+            words=2,
+            last_is_total=True,
+        ),
+        TextTable(
+            "Where deliveries were lost",
+            f"The {MOST} nodes and links {where} that lost most.",
+            ("last seen at", "on the way to", "missing", "causes"),
+            list(_places(tables, rows)),
+            words=2,
+        ),
+    ]
+
+
+def _log_note(tables: RunTables) -> str:
+    return ", and the medium's log" if tables.run.folder.losses.exists() else "; no medium's log"
+
+
+def _places(tables: RunTables, rows: pd.DataFrame) -> Iterator[list[Cell]]:
+    names = tables.names
+    links = Counter(
+        (int(node), 0 if np.isnan(following) else int(following))
+        for node, following in zip(rows["node_id"], floats(rows["following"]), strict=True)
+    )
+    for (node, following), number in links.most_common(MOST):
+        mine = rows[rows["node_id"].eq(node) & rows["following"].fillna(0).eq(following)]
+        causes = ", ".join(f"{cause} {count(times)}" for cause, times in by_cause(mine).items())
+        yield [
+            printable(names.get(node, str(node))),
+            printable(names.get(following, "")) or "(not sent on)",
+            count(number),
+            causes,
+        ]
+
+
+def _drawings(tables: RunTables) -> list[tuple[str, Drawing]]:
+    rows = tables.table("lost")
+    if rows.empty:
+        return []
+    from spark_analysis.report import losses
+
+    buckets = tables.table("delivery_over_time").sort_values("time")
+    start, width = floats(buckets["time"]), float(buckets["width"].iloc[0])
+    edges = [*start, start[-1] + width]
+    causes = list(by_cause(rows))
+    missing = {
+        cause: np.histogram(floats(rows.loc[rows["cause"].eq(cause), "time"]), edges)[0]
+        for cause in causes
+    }
+    drawings = [("lost", losses.over_time(start, width, missing))]
+    if tables.scenario.wire is None:
+        points = list(zip(floats(rows["x"]), floats(rows["y"]), rows["cause"], strict=True))
+        starts = np.array([node.waypoints[0][1:3] for node in tables.run.driven], dtype=float)
+        drawings.append(("places", losses.places(points, causes, starts, tables.scenario.area)))
+    return drawings
+
+
+MEASURES: Final = (Measure(LOST, Section(tables=_tables, drawings=_drawings)),)
