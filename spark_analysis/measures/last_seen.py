@@ -77,7 +77,7 @@ MEANING: Final[Mapping[Cause, str]] = {
     Cause.QUEUE: "the sender's queue was full",
     Cause.TOO_LATE: "it came when the client was not subscribed any more",
     Cause.ENDED: "the run ended within a second",
-    Cause.AIR: "sent, in range and not received: the run has no log of the medium that says why",
+    Cause.AIR: "sent, in range and not received, and no log of the medium says why",
 }
 _OF_LOG: Final[Mapping[str, Cause]] = {
     LossCause.COLLISION: Cause.COLLISION,

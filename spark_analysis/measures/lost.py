@@ -39,7 +39,7 @@ from spark_analysis.captures.schemas import (
     column,
 )
 from spark_analysis.engine.pandas_rows import floats
-from spark_analysis.engine.tables import Inputs, Table, typed
+from spark_analysis.engine.tables import Inputs, Kept, SummaryColumn, Table, typed
 from spark_analysis.measures.columns import EVENT, PAIR
 from spark_analysis.measures.delivery import DELIVERY
 from spark_analysis.measures.last_seen import (
@@ -56,6 +56,7 @@ from spark_analysis.measures.nodes import NODES
 from spark_analysis.measures.packets import PACKETS, addressed
 from spark_analysis.measures.runs import END_NS, Facts, Outage, crashes, facts, silences
 from spark_analysis.measures.subscriptions import SUBSCRIPTIONS
+from spark_analysis.report.metric import MeasuredMetric
 from spark_analysis.report.quantities import count, printable, share
 from spark_analysis.report.text_table import Cell, TextTable
 
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
 
     pass
 
-VERSION: Final = Version(1, "3060c033c9af")
+VERSION: Final = Version(1, "29e3861391c3")
 
 MOST: Final = 12
 """Nodes and links in the table of places."""
@@ -372,8 +373,41 @@ LOST: Final = Table(
     ),
     order=("time", "publisher", "sequence", "receiver", "client"),
     make=lost,
+    kept=Kept.IN_DRIVER,
 )
 """One missing delivery."""
+
+
+def numbers(inputs: Inputs) -> Mapping[tuple[str, str], int]:
+    """Return how many deliveries are missing, by run and cause."""
+    rows = inputs.collected(LOST).select(["run", "cause"]).to_pylist()
+    return Counter((str(row["run"]), str(row["cause"])) for row in rows)
+
+
+def column_of(cause: Cause) -> str:
+    """Return the column of the summary with the number of deliveries that a cause took."""
+    return f"lost_{cause.name.lower()}"
+
+
+def _metric(cause: Cause) -> MeasuredMetric:
+    """Return the number of deliveries that a cause took from a run."""
+    name = column_of(cause)
+
+    def make(inputs: Inputs) -> DataFrame:
+        counted = inputs.once(numbers)
+        rows = [(run.name, counted.get((run.name, str(cause)), 0)) for run in inputs.runs]
+        return inputs.rows(rows, f"run string, {name} long")
+
+    return MeasuredMetric(
+        column=name,
+        measure=SummaryColumn(
+            column=column(name, LONG, f"deliveries missing, all events: {cause}"), make=make
+        ),
+        title=f"Missing: {cause}",
+        caption=f"Deliveries that are missing: {MEANING[cause]}.",
+        unit="deliveries",
+        text=count,
+    )
 
 
 def by_cause(rows: pd.DataFrame) -> dict[str, int]:
@@ -415,7 +449,12 @@ def _tables(tables: RunTables) -> list[TextTable]:
 
 
 def _log_note(tables: RunTables) -> str:
-    return ", and the medium's log" if tables.run.folder.losses.exists() else "; no medium's log"
+    if tables.run.folder.losses.exists():
+        return ", and the medium's log"
+    return (
+        ". There is no log of the medium, so what the air did to a frame that was in range, and "
+        "what waited in queues, is not known"
+    )
 
 
 def _places(tables: RunTables, rows: pd.DataFrame) -> Iterator[list[Cell]]:
@@ -457,4 +496,5 @@ def _drawings(tables: RunTables) -> list[tuple[str, Drawing]]:
     return drawings
 
 
+METRICS: Final = tuple(_metric(cause) for cause in Cause)
 MEASURES: Final = (Measure(LOST, Section(tables=_tables, drawings=_drawings)),)

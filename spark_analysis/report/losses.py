@@ -58,6 +58,41 @@ def over_time(start: Array, width: float, missing: Mapping[str, npt.NDArray[np.i
     )
 
 
+def by_point(names: Sequence[str], expected: Array, missing: Mapping[str, Array]) -> Drawing:
+    """Draw the share of deliveries missing at each point of a sweep, stacked by cause.
+
+    `expected` has the deliveries expected at each of the points `names`, and `missing`, for each
+    cause, how many are missing there.
+    """
+    with svg.style():
+        figure = svg.new_figure(WIDTH, 120 + 26 * len(names))
+        axes = figure.add_subplot()
+        left = np.zeros(len(names))
+        for index, (cause, numbers) in enumerate(missing.items()):
+            shares = np.divide(
+                100 * numbers, expected, out=np.zeros(len(names)), where=expected > 0
+            )
+            axes.barh(
+                range(len(names)), shares, left=left, height=0.62, edgecolor=svg.PAPER,
+                linewidth=0.4, label=cause, **look(index),
+            )  # fmt: skip
+            left = left + shares
+        axes.set_yticks(range(len(names)), list(names))
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.set_xlim(0, max(1.08 * float(left.max()), 1e-3))
+        axes.set_xlabel("missing, % of deliveries")
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside upper center", ncols=2)
+    return Drawing(
+        figure,
+        "Why deliveries are missing",
+        "Deliveries expected and not made, all events of all seeds, by the cause at the hop at "
+        "which the event was last seen on its way.",
+        " ".join(f"{cause}: {count(numbers.sum())}." for cause, numbers in missing.items()),
+    )
+
+
 def places(
     points: Sequence[tuple[float, float, str]],
     causes: Sequence[str],

@@ -11,12 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from emulation.scenario.settings import protocol_parameters
 from nodeapp.installation import COMMAND
-from spark_analysis.engine.pandas_rows import groups, native, records
+from spark_analysis.engine.pandas_rows import floats, groups, native, records
+from spark_analysis.measures.last_seen import Cause
+from spark_analysis.measures.lost import column_of
 from spark_analysis.measures.registry import METRICS
+from spark_analysis.report import losses
 from spark_analysis.report import page as report
 from spark_analysis.report.confidence import Interval, mean_interval
 from spark_analysis.report.curves import Quantity, multiples
@@ -32,6 +36,8 @@ from topologies.catalog import topology_parameters
 PAGE: Final = "sweep.html"
 MOST_RUNS: Final = 200
 """Single runs that the page lists."""
+MOST_BARS: Final = 60
+"""Points of the figure of causes."""
 TOGETHER: Final = 6
 """Most curves that can be told apart in one panel."""
 QUANTITIES: Final = tuple(Quantity.of(metric) for metric in METRICS if metric.swept)
@@ -172,6 +178,7 @@ def drawings(outcome: SweepOutcome, gaps: Sequence[Difference]) -> list[tuple[st
         return []
     varied = list(outcome.spec.vary)
     parameter = varied[0] if varied else None
+    axis = _axis(outcome.spec, parameter)
     over = (
         f"Mean over {outcome.spec.seeds} seeds; bars: 95\u202f% confidence interval, cut off "
         "where it leaves the frame."
@@ -183,12 +190,38 @@ def drawings(outcome: SweepOutcome, gaps: Sequence[Difference]) -> list[tuple[st
             quantity.column.replace("_", "-"),
             multiples(
                 replace(quantity, caption=f"{quantity.caption} {over}"),
-                _axis(outcome.spec, parameter),
+                axis,
                 arranged(outcome.results, quantity.column, parameter, varied[1:]),
             ),
         )
         for quantity in quantities(outcome.results)
-    ] + difference_drawings(gaps, _axis(outcome.spec, parameter))
+    ] + [*cause_drawings(outcome.results, varied), *difference_drawings(gaps, axis)]
+
+
+def cause_drawings(results: pd.DataFrame, varied: Sequence[str]) -> Sequence[tuple[str, Drawing]]:
+    """Return the figure of what is missing by cause; none if nothing is, or too many points."""
+    by_name = {
+        ", ".join(
+            [str(protocol)]
+            + [
+                f"{key} {plain(native(value))}"
+                for key, value in zip(varied, values, strict=True)
+                if not pd.isna(value)
+            ]
+        ): rows
+        for (protocol, *values), rows in groups(
+            results, ["protocol", *varied], sort=False, dropna=False
+        )
+    }
+    missing = {
+        str(cause): np.array([floats(rows[column]).sum() for rows in by_name.values()])
+        for cause in Cause
+        if (column := column_of(cause)) in results and results[column].sum()
+    }
+    if not missing or len(by_name) > MOST_BARS:
+        return []
+    expected = np.array([floats(rows["expected_all"]).sum() for rows in by_name.values()])
+    return [("missing", losses.by_point(list(by_name), expected, missing))]
 
 
 def number_table(outcome: SweepOutcome) -> TextTable:

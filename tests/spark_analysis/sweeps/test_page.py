@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from spark_analysis.report.figures import Drawing
 from spark_analysis.sweeps.page import (
     QUANTITIES,
     arranged,
+    cause_drawings,
     compared,
     drawings,
     grouped,
@@ -238,6 +240,20 @@ def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     assert list(drawn.iloc[:, 2]) == pytest.approx(list(1e3 * rows))
     assert list(drawn["runs"]) == [3, 3]
     assert (drawn["low"] < drawn.iloc[:, 2]).all()
+
+
+def test_what_is_missing_is_stacked_by_cause(tmp_path: Path) -> None:
+    results = synthetic().assign(expected_all=100.0, lost_collision=10, lost_no_route=0)
+    results.loc[results["protocol"] == "flooding", "lost_no_route"] = 5
+    ((name, drawing),) = cause_drawings(results, ["speed"])
+    values = pd.read_csv(io.StringIO(drawing.csv()))
+    assert name == "missing"
+    assert set(values["series"]) == {"collision", "no route"}
+    shares = values.set_index(["series", "y"])["missing, % of deliveries"]
+    assert shares["collision", "flooding, speed 1"] == 10
+    assert shares["no route", "flooding, speed 10"] == 5
+    assert shares.groupby("series").sum()["no route"] == 10
+    assert cause_drawings(results.assign(lost_collision=0, lost_no_route=0), ["speed"]) == []
 
 
 def test_a_page_of_nothing_but_failures(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from emulation.scenario.scenario import Scenario
 from spark_analysis.analysis import analyse
 from spark_analysis.captures.materialise import FRAMES_FOLDER
 from spark_analysis.measures import versions as versions_module
+from spark_analysis.measures.last_seen import Cause
+from spark_analysis.measures.lost import column_of
 from spark_analysis.measures.versions import summary_versions
 from spark_analysis.sweeps import rows, waves
 from spark_analysis.sweeps import sweep as sweep_module
@@ -111,6 +113,8 @@ def test_a_row_a_point_with_its_parameters_and_metrics(outcome: SweepOutcome) ->
     flooding = results[results["protocol"] == "flooding"]
     assert (flooding["delivery_ratio"] == 1.0).all()
     assert (results["delay_p50"] > 0).all()
+    lost = results[[column_of(cause) for cause in Cause]].sum(axis=1)
+    assert list(lost) == list(results["expected_all"] - results["received_all"])
 
 
 @pytest.mark.spark
