@@ -195,6 +195,7 @@ def test_a_run_leaves_a_complete_folder(tmp_path: Path) -> None:
     assert Scenario.load(folder.scenario) == scenario
     assert facts(folder.path)["ended"] == "completed"
     assert facts(folder.path)["problems"] == []
+    assert folder.losses.read_text().startswith("time_ns,sender,publisher,")
     fidelity = json.loads(folder.fidelity.read_text())
     names = {check["name"]: check["value"] for check in fidelity["checks"]}
     assert names["packets the captures missed"] == 0

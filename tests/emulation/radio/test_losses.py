@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from emulation.media.tap import datagram_of
 from emulation.radio.losses import ROWS, LossLog
 from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import RadioSpec
+from emulation.virtual.packets import loopback_frame, radio_frames
+from nodeapp.wire import BROADCAST as TO_ALL
 from nodeapp.wire import Frame, Kind
 from tests.emulation.radio.channels import SIZE, channel, drain
 
@@ -123,3 +126,11 @@ def test_long_logs_are_written_as_they_grow(tmp_path: Path) -> None:
 
     medium = channel(NEAR, RadioSpec(range=250, retry_limit=0))
     assert len(lost(tmp_path, medium, use)) == ROWS + 10
+
+
+def test_frames_of_real_stacks_show_their_message() -> None:
+    (frame,) = radio_frames(7, TO_ALL, EVENT, 1)
+    assert datagram_of(frame) == EVENT
+    assert datagram_of(loopback_frame(EVENT, to_client=False)) == b""  # of clients
+    assert datagram_of(frame[:30]) == b""
+    assert datagram_of(frame[:12] + b"\x08\x06" + frame[14:]) == b""  # ARP

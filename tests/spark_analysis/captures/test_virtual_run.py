@@ -59,7 +59,7 @@ def test_metrics_are_those_of_captures(
             meshed = bool(simulated.access_points)
             there = {"counters": meshed, "airtime": False, "recovery": False, "legs": False}
             there |= {"overlay_receptions": False, "overlay_links": False}
-            there |= {"choices": False, "state": False}
+            there |= {"choices": False, "state": False, "lost": meshed}
             if name == "lateness":
                 ways = [DOWN, BETWEEN, UP] if meshed else [AD_HOC]
                 assert list(left["way"]) == ways
