@@ -38,7 +38,7 @@ from emulation.radio.losses import LossCause
 from nodeapp.wire import ANY_NODE, BROADCAST
 from spark_analysis.measures.measure import Version
 
-VERSION: Final = Version(1, "0d476d8c82c3")
+VERSION: Final = Version(2, "1f7417d62538")
 
 UNDER_WAY_NS: Final = 1_000_000_000
 """What stopped so shortly before the end of the run may have been on its way."""
@@ -53,6 +53,7 @@ class Cause(StrEnum):
 
     NODE_DOWN = "node down"
     LINK_DOWN = "link down"
+    DISTURBED = "disturbed"
     NOT_KNOWN = "subscription not known"
     NO_ROUTE = "no route"
     OUT_OF_RANGE = "out of range"
@@ -68,6 +69,7 @@ class Cause(StrEnum):
 MEANING: Final[Mapping[Cause, str]] = {
     Cause.NODE_DOWN: "the node or its radio had failed",
     Cause.LINK_DOWN: "the link had failed, or a partition lay across it",
+    Cause.DISTURBED: "a fault `disturb` took it between the two nodes, after it had arrived",
     Cause.NOT_KNOWN: "the node had the event and did not send it on: it had no such subscription",
     Cause.NO_ROUTE: "the node knew where to, or was on the way, and did not send it on",
     Cause.OUT_OF_RANGE: "the next node was out of radio range, or no way of nodes in range led on",
@@ -147,6 +149,7 @@ class Conditions:
     down: Mapping[int, Sequence[Span]] = field(default_factory=dict)
     crashed: Mapping[int, Sequence[Span]] = field(default_factory=dict)
     cut: Mapping[tuple[int, int], Sequence[Span]] = field(default_factory=dict)
+    disturbed: Mapping[tuple[int, int], Sequence[Span]] = field(default_factory=dict)
     lines: Sequence[tuple[tuple[float, float, float, float], Span]] = ()
     known: Collection[tuple[int, int]] = frozenset()
     """Nodes that kept a subscription message, and whose it was."""
@@ -167,13 +170,17 @@ class Conditions:
 
     def is_cut(self, one: int, other: int, time_ns: int) -> bool:
         """Return whether the link between two nodes had failed on purpose."""
-        if _within(self.cut.get((min(one, other), max(one, other)), ()), time_ns):
+        if _of_pair(self.cut, one, other, time_ns):
             return True
         lines = [line for line, span in self.lines if _within((span,), time_ns)]
         if not lines:
             return False
         here, there = self.position(one, time_ns), self.position(other, time_ns)
         return any(_left(line, here) != _left(line, there) for line in lines)
+
+    def is_disturbed(self, one: int, other: int, time_ns: int) -> bool:
+        """Return whether packets between two nodes were taken on purpose."""
+        return _of_pair(self.disturbed, one, other, time_ns)
 
     def in_range(self, one: int, other: int, time_ns: int) -> bool:
         here, there = self.position(one, time_ns), self.position(other, time_ns)
@@ -220,6 +227,12 @@ class Conditions:
                 towards[other] = node
                 pending.append(other)
         return None
+
+
+def _of_pair(
+    spans: Mapping[tuple[int, int], Sequence[Span]], one: int, other: int, time_ns: int
+) -> bool:
+    return _within(spans.get((min(one, other), max(one, other)), ()), time_ns)
 
 
 def _within(spans: Iterable[Span], time_ns: int) -> bool:
@@ -420,6 +433,8 @@ class EventTrace:
             return Cause.OUT_OF_RANGE if not near and cause in _AT_DISTANCE else cause
         if not near:
             return Cause.OUT_OF_RANGE
+        if around.is_disturbed(hop.node, following, time_ns):
+            return Cause.DISTURBED
         return Cause.ENDED if self._ends(time_ns) else Cause.AIR
 
     def _row(self, hop: Hop, following: int) -> Loss | None:

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
     pass
 
-VERSION: Final = Version(1, "29e3861391c3")
+VERSION: Final = Version(3, "f6fe21cfe01f")
 
 MOST: Final = 12
 """Nodes and links in the table of places."""
@@ -264,12 +264,12 @@ def _conditions(
         until = END_NS if end is None else row.epoch_ns + round(end * 1e9)
         return row.epoch_ns + round(start * 1e9), until
 
-    cut: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    pairs: dict[str, dict[tuple[int, int], list[tuple[int, int]]]] = {"link": {}, "disturb": {}}
     lines = []
     for fault in run.faults:
-        if fault.kind == "link":
+        if fault.kind == "link" or fault.lose:
             one, other = sorted(ids[name] for name in fault.nodes)
-            cut.setdefault((one, other), []).append(span(fault.start, fault.end))
+            pairs[fault.kind].setdefault((one, other), []).append(span(fault.start, fault.end))
         elif fault.line is not None:
             lines.append((fault.line, span(fault.start, fault.end)))
     return Conditions(
@@ -281,7 +281,8 @@ def _conditions(
         is_ad_hoc=not scenario.access_points and scenario.wire is None,
         down=_by_node((*crashed, *silent)),
         crashed=_by_node(crashed),
-        cut=cut,
+        cut=pairs["link"],
+        disturbed=pairs["disturb"],
         lines=lines,
         known=known,
         spreads=bool(kinds & set(SPREADS)),

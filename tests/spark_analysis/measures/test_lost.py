@@ -62,6 +62,7 @@ CASES: Final = {
     "publisher's radio is down": Case(Cause.NODE_DOWN, 1, 2, faults="radio sta1 at 10"),
     "link has failed": Case(Cause.LINK_DOWN, 2, 3, faults="link sta2 sta3 at 10"),
     "partition": Case(Cause.LINK_DOWN, 1, 2, faults="partition x=100 at 10"),
+    "disturbed": Case(Cause.DISTURBED, 2, 3, faults="disturb sta2 sta3 lose 1 at 10"),
     "out of range": Case(Cause.OUT_OF_RANGE, 3, 4, at=(0.0, 200.0, 300.0, 1500.0)),
     "hidden terminals": HIDDEN,
     "hidden terminals, no log": HIDDEN._replace(cause=Cause.AIR, has_log=False),
