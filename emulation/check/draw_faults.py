@@ -57,8 +57,7 @@ def _failing(design: Design, network: DrawnNetwork, choices: Any) -> Iterator[Fa
     for (kind, length), who, other, begin in choices:
         start = HALF * begin
         end = start + HALF * (length or LENGTHS[0])
-        brokers = kind == "crash" and design.service.promises.brokers_fail
-        nodes = network.nodes if brokers else network.clients
+        nodes = network.nodes if kind == "crash" else network.clients
         name = at(nodes, who).name
         peers = [node.name for node in nodes if node.name != name]
         if kind == "crash":

@@ -43,7 +43,9 @@ class NodeBasedParameters(AodvParameters):
 class _NodeBased(DecisionPoint):
     """Sends to the node that a topic hashes to, or to who stands in for it."""
 
-    promises = Promises(outlives=False)  # without `takeover`, nobody takes the place of that node
+    # Without `takeover`, nobody takes the place of that node.  A search waits for 2.8, 5.6 and
+    # 11.2 s for answers from the whole network, and frames wait with it (RFC 3561, 6.3).
+    promises = Promises(outlives=False, arrival=25.0)
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
         self._lost_until: dict[int, float] = {}

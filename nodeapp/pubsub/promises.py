@@ -29,5 +29,3 @@ class Promises:
     """Share of the radio range within which neighbours have to be for that."""
     outlives: bool = True
     """Whether all that holds also after nodes are gone for good, among the others."""
-    brokers_fail: bool = True
-    """Whether it holds also after brokers of a mesh were down."""
