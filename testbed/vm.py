@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -212,10 +213,16 @@ def smoke(
     memory: MemoryOption = qemu.MEMORY,
     cpus: CpusOption = qemu.PROCESSORS,
     time_limit: LimitOption = 600.0,
+    clock: ClockOption = "real",
 ) -> None:
     """Try the virtual machine: its modules load, and a scenario runs in it."""
-    options = _options(accel, memory, cpus, time_limit, None)
-    code, _ = _in_guest(["python3", "-m", "emulation.vm.smoke"], None, options, terminal=False)
+    options = _options(accel, memory, cpus, time_limit, None, clock)
+    command = ["python3", "-m", "emulation.vm.smoke"]
+    if options.waits:
+        with tempfile.TemporaryDirectory() as runs:
+            code, _ = _in_guest(command, Path(runs), options, terminal=False)
+    else:
+        code, _ = _in_guest(command, None, options, terminal=False)
     raise typer.Exit(code)
 
 
