@@ -206,7 +206,7 @@ def test_an_interrupt_keeps_the_runs_so_far(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fakes = {"a": Fake("a", []), "b": Fake("b", [], KeyboardInterrupt())}
-    monkeypatch.setattr("testbed.agree.backends", lambda: fakes)
+    monkeypatch.setattr("testbed.agree.all_backends", lambda: fakes)
     code, output = invoke("roaming_field", "flooding", "--backends", "a,b", "--out", tmp_path)
     assert code == 130
     assert "interrupted: stopped everything" in output
@@ -222,7 +222,7 @@ def compared(
     fault: str = "",
 ) -> tuple[int, str]:
     """Run the command for real, on two of the backends that need no root."""
-    monkeypatch.setattr("testbed.agree.backends", lambda: {b.name: b for b in backends})
+    monkeypatch.setattr("testbed.agree.all_backends", lambda: {b.name: b for b in backends})
     chosen = ",".join((backends[0].name, backends[-1].name))
     line = (
         f"roaming_field flooding --repeats {repeats} --nodes 8 --duration 21 --seed 3"
@@ -323,7 +323,7 @@ def test_auto_repeats_until_it_is_decided_or_there_are_too_many(
         found = SimpleNamespace(needed=next(left), outcome=AgreementOutcome.AGREE)
         return [SimpleNamespace(agreement=found, page=tmp_path / "page.html")]
 
-    monkeypatch.setattr(agree, "backends", lambda: known)
+    monkeypatch.setattr(agree, "all_backends", lambda: known)
     monkeypatch.setattr(comparing, "agree_and_report", compare)
     monkeypatch.setattr(comparing, "spark_session", nullcontext)
     monkeypatch.setattr(agree, "show", lambda *_: None)

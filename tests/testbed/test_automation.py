@@ -60,7 +60,7 @@ def test_a_run_that_is_refused_says_why_in_its_folder(
         def execute(self, *_: object, **__: object) -> None:
             raise BackendError("6 nodes need about 4 TB of memory")
 
-    monkeypatch.setattr("testbed.run.backends", lambda: {"virtual": Refusing()})
+    monkeypatch.setattr("testbed.run.all_backends", lambda: {"virtual": Refusing()})
     exit_code, _, said = invoke(*SMALL.split(), "--runs", str(tmp_path))
     assert (exit_code, "4 TB of memory (logs: " in said) == (1, True)
     (folder,) = tmp_path.iterdir()
