@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from emulation.media.config import TapError, load
@@ -216,6 +217,13 @@ def test_requests_that_make_no_sense_are_refused(stations: list[Station], tmp_pa
         assert stations[0].reaches(stations[1])
 
 
+def _is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, "stop", "parent"])
 def test_no_device_is_left_however_it_ends(
@@ -248,6 +256,7 @@ def test_no_device_is_left_however_it_ends(
     code = parent.wait(timeout=10)
     parent.stdout.close()
     await_true(lambda: [_devices(station) for station in stations] == [[], [], []])
+    await_true(lambda: not _is_running(pid))  # its socket outlives its devices by a moment
     if how in ("stop", signal.SIGTERM, signal.SIGINT):
         assert code == 0
         assert not control.exists()
