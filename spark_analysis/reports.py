@@ -33,10 +33,17 @@ from spark_analysis.measures.registry import MEASURES, METRICS
 from spark_analysis.replay.data import replay_data, shown
 from spark_analysis.replay.packing import as_script
 from spark_analysis.report import fidelity_text, scenario_text
-from spark_analysis.report.comparison import comparison_page
+from spark_analysis.report.comparison import Page, comparison_page
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.metric import tiles
-from spark_analysis.report.page import numbered, report_environment, whole, write_html
+from spark_analysis.report.page import (
+    FIGURES,
+    numbered,
+    report_environment,
+    whole,
+    write_figures,
+    write_html,
+)
 
 COMPARISON: Final = "comparison.html"
 REPORT: Final = "report.html"
@@ -63,12 +70,14 @@ def analyse_and_report(
     master: str = "local[*]",
     progress: Callable[[str, float], None] = lambda what, share: None,
     out: Path | None = None,
+    figures: bool = False,
 ) -> Reports:
     """Analyse run folders, write their metrics and reports.
 
     `master` is a Spark master; `progress(what, share)` is called as the work goes on.  Tables and
     report go into each run's folder, or one of the run's name under `out`; the comparison of
-    several runs is written beside the first one's.  Folders that cannot be analysed do not stop
+    several runs is written beside the first one's.  With `figures`, those of each page are written
+    for print as well.  Folders that cannot be analysed do not stop
     the others.  Raises `AnalysisError`, also if none is left.
     """
     runs, refused = _analysable(folders)
@@ -83,6 +92,11 @@ def analyse_and_report(
             reports.append(write_comparison(analysis, comparison_path(analysis.runs)))
         for run in analysis.runs:
             write_summary(analysis, run)
+            if figures:
+                write_figures(run.results / FIGURES, drawings(RunTables(analysis, run)))
+        if figures and len(analysis.runs) > 1:
+            page = reports[-1]
+            write_figures(page.with_name(f"{page.stem}-{FIGURES}"), compared(analysis).drawings)
     except OSError as error:
         raise AnalysisError(f"cannot write a report: {error.strerror}: {error.filename}") from None
     return Reports(analysis, tuple(reports), refused)
@@ -193,20 +207,24 @@ def write_comparison(analysis: Analysis, path: Path) -> Path:
 
     Raises OSError if it cannot be written.
     """
-    runs = [RunTables(analysis, run) for run in analysis.runs]
-    page = comparison_page(runs, METRICS)
+    page = compared(analysis)
     links = [
-        quote(Path(os.path.relpath(tables.run.results / REPORT, path.parent)).as_posix())
-        for tables in runs
+        quote(Path(os.path.relpath(run.results / REPORT, path.parent)).as_posix())
+        for run in analysis.runs
     ]
     html = report_environment().get_template("comparison.html").render(
-        title=f"{len(runs)} runs side by side",
+        title=f"{len(analysis.runs)} runs side by side",
         meta=Markup(_runs_meta(analysis.runs)),  # noqa: S704
         page=page,
         links=links,
         figures=numbered(page.drawings),
     )  # fmt: skip
     return write_html(path, html)
+
+
+def compared(analysis: Analysis) -> Page:
+    """Return what the page of several runs shows."""
+    return comparison_page([RunTables(analysis, run) for run in analysis.runs], METRICS)
 
 
 def drawings(tables: RunTables) -> list[tuple[str, Drawing]]:

@@ -41,6 +41,10 @@ def analyze(
             "--out", help="write tables and reports to DIR/RUN/, not into the run folders"
         ),
     ] = None,
+    figures: Annotated[
+        bool,
+        typer.Option("--figures", help="write figures/ as well: PDF with fonts, SVG, PNG, CSV"),
+    ] = False,
     strict: StrictOption = False,
     as_json: JsonOption = False,
     be_quiet: QuietOption = False,
@@ -66,7 +70,7 @@ def analyze(
     outcomes, refused = _report_scripts(scripts, out)
     pages = [result["report"] for result in outcomes]
     if others := [folder for folder in run_folders if folder not in scripts]:
-        reports = analyse_folders(others, master, out)
+        reports = analyse_folders(others, master, out, figures)
         outcomes += [outcome(run, reports) for run in reports.analysis.runs]
         pages += reports.pages
         refused += reports.refused
@@ -101,12 +105,18 @@ def _report_scripts(
 
 
 def analyse_folders(
-    folders: Sequence[Path], master: str = "local[*]", out: Path | None = None
+    folders: Sequence[Path],
+    master: str = "local[*]",
+    out: Path | None = None,
+    figures: bool = False,
 ) -> Reports:
-    """Analyse run folders with a Spark master, write their reports and print the key figures."""
+    """Analyse run folders with a Spark master, write their reports and print the key figures.
+
+    With `figures`, those of the pages are written for print as well.
+    """
     try:
         with AnalysisDisplay(console) as display:
-            reports = analyse_and_report(folders, master, display.progress, out)
+            reports = analyse_and_report(folders, master, display.progress, out, figures)
     except AnalysisError as error:
         fail(str(error))
     finally:

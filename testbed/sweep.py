@@ -23,9 +23,10 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.workloads.registry import expanded
 from spark_analysis.errors import AnalysisError
+from spark_analysis.report.page import FIGURES, write_figures
 from spark_analysis.sweeps.differences import Difference
 from spark_analysis.sweeps.folder import SPEC, outdated
-from spark_analysis.sweeps.page import PAGE, compared, drawings, write_page, write_pictures
+from spark_analysis.sweeps.page import PAGE, compared, drawings, write_page
 from spark_analysis.sweeps.spec import SpecError, SweepSpec
 from spark_analysis.sweeps.sweep import Progress as Done
 from spark_analysis.sweeps.sweep import SweepOutcome, run_sweep
@@ -182,7 +183,7 @@ def sweep(
         gaps = compared(outcome)
         shown = drawings(outcome, gaps)
         if shown:
-            write_pictures(folder / "figures", shown)
+            write_figures(folder / FIGURES, shown)
             console.print(f"figures: {folder / 'figures'}", soft_wrap=True)
         console.print(f"results: {folder / 'results.parquet'}", soft_wrap=True)
         console.print(f"report: {write_page(outcome, gaps, shown)}", soft_wrap=True)

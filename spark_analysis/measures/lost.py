@@ -467,12 +467,8 @@ def _places(tables: RunTables, rows: pd.DataFrame) -> Iterator[list[Cell]]:
     for (node, following), number in links.most_common(MOST):
         mine = rows[rows["node_id"].eq(node) & rows["following"].fillna(0).eq(following)]
         causes = ", ".join(f"{cause} {count(times)}" for cause, times in by_cause(mine).items())
-        yield [
-            printable(names.get(node, str(node))),
-            printable(names.get(following, "")) or "(not sent on)",
-            count(number),
-            causes,
-        ]
+        following_name = printable(names.get(following, "")) or "(not sent on)"
+        yield [printable(names.get(node, str(node))), following_name, count(number), causes]
 
 
 def _drawings(tables: RunTables) -> list[tuple[str, Drawing]]:

@@ -17,6 +17,7 @@ from spark_analysis.papers.wording import (
     seeds_of,
 )
 from spark_analysis.report import page as report
+from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import count
 from spark_analysis.report.text_table import FileLink, TextTable
 
@@ -104,13 +105,17 @@ def write_page(result: Reproduction, path: Path) -> Path:
         problems=view.problems,
         verdicts=verdict_table(result),
         studies=view.studies(),
-        figures=report.numbered(
-            [d for judged in result.judged for d in drawings(paper, judged, result.judged)]
-        ),
+        figures=report.numbered(page_drawings(result)),
         claims=view.claims,
         variations=[(variation.name, reason) for variation, reason in view.variations],
     )  # fmt: skip
     return report.write_html(path, html)
+
+
+def page_drawings(result: Reproduction) -> list[tuple[str, Drawing]]:
+    """Return the figures of the page, each with a name of its own."""
+    all_judged = result.judged
+    return [d for judged in all_judged for d in drawings(result.paper, judged, all_judged)]
 
 
 def overview_table(result: Reproduction, page: str) -> TextTable:

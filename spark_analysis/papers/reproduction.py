@@ -26,7 +26,7 @@ import pandas as pd
 from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.claims import Finding, judge
-from spark_analysis.papers.page import PAGE, write_overview, write_page
+from spark_analysis.papers.page import PAGE, page_drawings, write_overview, write_page
 from spark_analysis.papers.paper import Paper, Preset, Variation
 from spark_analysis.papers.planned import Part, Rows, parts_of, source_of
 from spark_analysis.papers.published import Known, Selected
@@ -38,7 +38,7 @@ from spark_analysis.papers.results import (
     first_seeds,
 )
 from spark_analysis.papers.so_far import so_far_of, whole_seeds
-from spark_analysis.report.page import finite, whole
+from spark_analysis.report.page import FIGURES, finite, whole, write_figures
 from spark_analysis.report.quantities import count
 from spark_analysis.sweeps.sweep import Progress
 
@@ -266,6 +266,7 @@ def write_results(result: Reproduction, folder: Path) -> Path:
         scratch.replace(folder / RESULTS)
     text = json.dumps(finite(findings_of(result)), indent=1, default=str)
     whole(folder / FINDINGS, text + "\n")
+    write_figures(folder / FIGURES, page_drawings(result))
     return write_page(result, folder / PAGE)
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -19,6 +19,9 @@ from markupsafe import Markup
 from spark_analysis.report.environment import environment
 from spark_analysis.report.fidelity_text import measure
 from spark_analysis.report.figures import Drawing
+
+FIGURES: Final = "figures"
+"""The folder of a page's figures for print."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,15 @@ def numbered(drawings: Sequence[tuple[str, Drawing]]) -> list[NumberedFigure]:
         )
         for number, (name, drawing) in enumerate(drawings, start=1)
     ]
+
+
+def write_figures(folder: Path, shown: Sequence[tuple[str, Drawing]]) -> list[Path]:
+    """Write figures into a folder, as PDF, SVG, PNG and CSV, and return their paths.
+
+    Raises OSError.
+    """
+    folder.mkdir(exist_ok=True)
+    return [path for name, drawing in shown for path in drawing.write(folder / name)]
 
 
 def finite(value: Any) -> Any:

@@ -340,12 +340,3 @@ def write_page(
         command=spec.command(),
     )  # fmt: skip
     return report.write_html(outcome.folder / PAGE, html)
-
-
-def write_pictures(folder: Path, shown: Sequence[tuple[str, Drawing]]) -> list[Path]:
-    """Write figures into a folder, as PDF, SVG, PNG and CSV, and return their paths.
-
-    Raises OSError.
-    """
-    folder.mkdir(exist_ok=True)
-    return [path for name, drawing in shown for path in drawing.write(folder / name)]

@@ -19,6 +19,8 @@ from tests.spark_analysis.runs import RunBuilder
 from tests.spark_analysis.synthetic import make_analysis, make_run, make_scenario
 from tests.spark_starts import SparkStarts
 
+COMPARED = "comparison-figures"
+
 
 def write_run(folder: Path) -> Path:
     """Write a run in which one of two deliveries is made."""
@@ -48,7 +50,8 @@ def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
     twin = write_run(tmp_path / "elsewhere" / "one")
     folders = [str(each) for each in (one, empty, other, twin, tmp_path / "nowhere")]
     spark_starts = SparkStarts(monkeypatch)
-    invoked = CliRunner().invoke(app, ["analyze", *folders, "--out", str(out), "--json"])
+    options = ["--out", str(out), "--json", "--figures"]
+    invoked = CliRunner().invoke(app, ["analyze", *folders, *options])
     assert spark_starts.count == 1, "once for both and their comparison"
     assert invoked.exit_code == 1
     assert "has no captures: there is nothing to analyse" in invoked.stderr
@@ -67,6 +70,13 @@ def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
     assert 'href="../../one/scenario.json"' in report
     assert 'id="replay-data"' in report
     assert (out / "comparison.html").exists()
+    for figures, name in ((out / "one" / "figures", "delivery"), (out / COMPARED, "delay")):
+        assert {path.suffix for path in figures.glob(f"{name}.*")} == {
+            ".pdf",
+            ".svg",
+            ".png",
+            ".csv",
+        }
 
 
 def test_a_comparison_replaces_one_of_the_same_runs_only(tmp_path: Path) -> None:

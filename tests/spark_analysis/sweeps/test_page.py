@@ -19,6 +19,7 @@ from spark_analysis.report import svg
 from spark_analysis.report.confidence import mean_interval
 from spark_analysis.report.curves import Curve, Quantity, multiples
 from spark_analysis.report.figures import Drawing
+from spark_analysis.report.page import write_figures
 from spark_analysis.sweeps.page import (
     QUANTITIES,
     arranged,
@@ -28,7 +29,6 @@ from spark_analysis.sweeps.page import (
     grouped,
     number_table,
     write_page,
-    write_pictures,
 )
 from spark_analysis.sweeps.sweep import SweepOutcome
 from tests.spark_analysis.report.pages import Page
@@ -198,7 +198,7 @@ def written(outcome: SweepOutcome) -> tuple[str, list[Path]]:
     """Write figures and page as the command does; return the page's text and the figures."""
     gaps = compared(outcome)
     shown = drawings(outcome, gaps)
-    pictures = write_pictures(outcome.folder / "figures", shown)
+    pictures = write_figures(outcome.folder / "figures", shown)
     return write_page(outcome, gaps, shown).read_text(encoding="utf-8"), pictures
 
 
