@@ -74,6 +74,9 @@ def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> 
     if ARPHRD_RADIOTAP not in conf.l2types:
         conf.l2types.register(ARPHRD_RADIOTAP, Raw)
     with network_namespace(pid):
+        # The C library looks an interface up by a socket, and says that there is no such interface
+        # if it cannot have one (another thread may still take it in between).
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).close()
         # Given as an object, since scapy would look a name up in the namespace it started in.
         card = NetworkInterface(
             LinuxInterfaceProvider(),
