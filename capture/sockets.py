@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import socket
 import struct
 from typing import Final
@@ -33,6 +34,9 @@ SOL_PACKET: Final = 263
 PACKET_STATISTICS: Final = 6
 PACKET_IGNORE_OUTGOING: Final = 23
 """linux/if_packet.h, since Linux 4.20."""
+SIOCGIFINDEX: Final = 0x8933
+_INTERFACE: Final = struct.Struct("16si20x")
+"""A `struct ifreq` with a name and a number."""
 
 _ACCEPT: Final = 0xFFFFFFFF
 _UDP_TO_OR_FROM: Final = (
@@ -64,6 +68,17 @@ def _leave(fd: int) -> None:
 scapy.arch.linux._flush_fd = _leave
 
 
+def _index(interface: str) -> int:
+    """Return the number of an interface in this network namespace.
+
+    Not by the C library, which says that there is no such interface if it cannot have a socket.
+    Raises OSError.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+        answer = fcntl.ioctl(asking, SIOCGIFINDEX, _INTERFACE.pack(interface.encode(), 0))
+    return int(_INTERFACE.unpack(answer)[1])
+
+
 def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> L2ListenSocket:
     """Return a non-blocking socket on `interface` in the network namespace of process `pid`.
 
@@ -74,9 +89,6 @@ def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> 
     if ARPHRD_RADIOTAP not in conf.l2types:
         conf.l2types.register(ARPHRD_RADIOTAP, Raw)
     with network_namespace(pid):
-        # The C library looks an interface up by a socket, and says that there is no such interface
-        # if it cannot have one (another thread may still take it in between).
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).close()
         # Given as an object, since scapy would look a name up in the namespace it started in.
         card = NetworkInterface(
             LinuxInterfaceProvider(),
@@ -84,7 +96,7 @@ def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> 
                 "name": interface,
                 "network_name": interface,
                 "description": interface,
-                "index": socket.if_nametoindex(interface),
+                "index": _index(interface),
                 "mac": "",
                 "ips": [],
                 "flags": 0,
