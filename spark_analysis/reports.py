@@ -33,7 +33,7 @@ from spark_analysis.measures.registry import MEASURES, METRICS
 from spark_analysis.replay.data import replay_data, shown
 from spark_analysis.replay.packing import as_script
 from spark_analysis.report import fidelity_text, scenario_text
-from spark_analysis.report.comparison import Page, comparison_page
+from spark_analysis.report.comparison import comparison_page
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.metric import tiles
 from spark_analysis.report.page import (
@@ -77,8 +77,8 @@ def analyse_and_report(
     `master` is a Spark master; `progress(what, share)` is called as the work goes on.  Tables and
     report go into each run's folder, or one of the run's name under `out`; the comparison of
     several runs is written beside the first one's.  With `figures`, those of each page are written
-    for print as well.  Folders that cannot be analysed do not stop
-    the others.  Raises `AnalysisError`, also if none is left.
+    for print as well.  Folders that cannot be analysed do not stop the others.  Raises
+    `AnalysisError`, also if none is left.
     """
     runs, refused = _analysable(folders)
     if out is not None:
@@ -87,16 +87,11 @@ def analyse_and_report(
     with spark_session(master) as spark:
         analysis = analyse_runs(spark, runs, progress=progress)
     try:
-        reports = [write_report(analysis, run) for run in analysis.runs]
+        reports = [write_report(analysis, run, figures) for run in analysis.runs]
         if len(analysis.runs) > 1:
-            reports.append(write_comparison(analysis, comparison_path(analysis.runs)))
+            reports.append(write_comparison(analysis, comparison_path(analysis.runs), figures))
         for run in analysis.runs:
             write_summary(analysis, run)
-            if figures:
-                write_figures(run.results / FIGURES, drawings(RunTables(analysis, run)))
-        if figures and len(analysis.runs) > 1:
-            page = reports[-1]
-            write_figures(page.with_name(f"{page.stem}-{FIGURES}"), compared(analysis).drawings)
     except OSError as error:
         raise AnalysisError(f"cannot write a report: {error.strerror}: {error.filename}") from None
     return Reports(analysis, tuple(reports), refused)
@@ -167,12 +162,14 @@ def _plain(value: Any) -> Any:
     return native(value)
 
 
-def write_report(analysis: Analysis, run: Run) -> Path:
+def write_report(analysis: Analysis, run: Run, figures: bool = False) -> Path:
     """Write the report of one of the analysis's runs into its folder and return its path.
 
-    The page is written whole or not at all.  Raises OSError if it cannot be written.
+    The page is written whole or not at all; with `figures`, those for print after it.  Raises
+    OSError if it cannot be written.
     """
     tables = RunTables(analysis, run)
+    drawn = drawings(tables)
     replay = replay_data(tables)
     html = report_environment().get_template("report.html").render(
         title=f"{run.scenario.topology} · {run.scenario.protocol.name}",
@@ -182,7 +179,7 @@ def write_report(analysis: Analysis, run: Run) -> Path:
         defects=run.record.defects if run.record else None,
         facts=scenario_text.facts(tables),
         tiles=tiles(tables, METRICS),
-        figures=numbered(drawings(tables)),
+        figures=numbered(drawn),
         replay=replay and shown(replay),
         replay_json=Markup(as_script(replay or {})),  # which escapes it  # noqa: S704
         tables=[
@@ -199,32 +196,34 @@ def write_report(analysis: Analysis, run: Run) -> Path:
             for name, description in FILES
         ],
     )  # fmt: skip
-    return write_html(run.results / REPORT, html)
+    page = write_html(run.results / REPORT, html)
+    if figures:
+        write_figures(run.results / FIGURES, drawn)
+    return page
 
 
-def write_comparison(analysis: Analysis, path: Path) -> Path:
+def write_comparison(analysis: Analysis, path: Path, figures: bool = False) -> Path:
     """Write one page that sets all runs of the analysis side by side, and return its path.
 
-    Raises OSError if it cannot be written.
+    With `figures`, those for print after it.  Raises OSError if it cannot be written.
     """
-    page = compared(analysis)
+    runs = [RunTables(analysis, run) for run in analysis.runs]
+    page = comparison_page(runs, METRICS)
     links = [
-        quote(Path(os.path.relpath(run.results / REPORT, path.parent)).as_posix())
-        for run in analysis.runs
+        quote(Path(os.path.relpath(tables.run.results / REPORT, path.parent)).as_posix())
+        for tables in runs
     ]
     html = report_environment().get_template("comparison.html").render(
-        title=f"{len(analysis.runs)} runs side by side",
+        title=f"{len(runs)} runs side by side",
         meta=Markup(_runs_meta(analysis.runs)),  # noqa: S704
         page=page,
         links=links,
         figures=numbered(page.drawings),
     )  # fmt: skip
-    return write_html(path, html)
-
-
-def compared(analysis: Analysis) -> Page:
-    """Return what the page of several runs shows."""
-    return comparison_page([RunTables(analysis, run) for run in analysis.runs], METRICS)
+    written = write_html(path, html)
+    if figures:
+        write_figures(path.with_name(f"{path.stem}-{FIGURES}"), page.drawings)
+    return written
 
 
 def drawings(tables: RunTables) -> list[tuple[str, Drawing]]:

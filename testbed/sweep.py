@@ -184,7 +184,7 @@ def sweep(
         shown = drawings(outcome, gaps)
         if shown:
             write_figures(folder / FIGURES, shown)
-            console.print(f"figures: {folder / 'figures'}", soft_wrap=True)
+            console.print(f"figures: {folder / FIGURES}", soft_wrap=True)
         console.print(f"results: {folder / 'results.parquet'}", soft_wrap=True)
         console.print(f"report: {write_page(outcome, gaps, shown)}", soft_wrap=True)
         if as_json:

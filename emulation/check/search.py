@@ -200,6 +200,7 @@ class Chunk:
     kinds: Counter[int] = field(default_factory=Counter)
     handled: set[int] = field(default_factory=set)
     finding: Counterexample | None = None
+    _watch: Callable[[Chunk], None] | None = field(default=None, repr=False)
 
     def run(self, watch: Callable[[Chunk], None] | None = None) -> Chunk:
         """Draw, run, judge and shrink; `watch` is told after each run.  Returns itself."""
@@ -257,8 +258,6 @@ class Chunk:
                 raise  # a defect of the testbed's own
             # It was shrunk up to `MOST_SHRINKING`: the last one counts.
         return condition.finding
-
-    _watch: Callable[[Chunk], None] | None = field(default=None, repr=False)
 
 
 Spread = Callable[[Sequence[Chunk]], Sequence[Chunk]]

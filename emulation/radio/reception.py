@@ -70,9 +70,8 @@ class Reception:
             lost += unlucky
         for receiver in lost:
             counters.noise_losses[receiver] += 1
-        if self._losses.log is not None:
-            self._losses.of(frame, LossCause.NOISE, lost)
-            self._losses.of(frame, LossCause.COLLISION, collided)
+        self._losses.of(frame, LossCause.NOISE, lost)
+        self._losses.of(frame, LossCause.COLLISION, collided)
         received = counters.received
         for receiver in receivers:
             received[receiver] += 1

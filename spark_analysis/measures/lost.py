@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-    pass
-
 VERSION: Final = Version(3, "f6fe21cfe01f")
 
 MOST: Final = 12

@@ -92,8 +92,8 @@ def facts(result: Reproduction) -> list[tuple[str, str]]:
     ]
 
 
-def write_page(result: Reproduction, path: Path) -> Path:
-    """Write the page and return its path.  Raises OSError."""
+def write_page(result: Reproduction, shown: Sequence[tuple[str, Drawing]], path: Path) -> Path:
+    """Write the page with the figures `shown`, and return its path.  Raises OSError."""
     paper, view = result.paper, ReproductionView(result)
     html = report.report_environment().get_template("reproduction.html").render(
         title=paper.title,
@@ -105,7 +105,7 @@ def write_page(result: Reproduction, path: Path) -> Path:
         problems=view.problems,
         verdicts=verdict_table(result),
         studies=view.studies(),
-        figures=report.numbered(page_drawings(result)),
+        figures=report.numbered(shown),
         claims=view.claims,
         variations=[(variation.name, reason) for variation, reason in view.variations],
     )  # fmt: skip

@@ -266,8 +266,10 @@ def write_results(result: Reproduction, folder: Path) -> Path:
         scratch.replace(folder / RESULTS)
     text = json.dumps(finite(findings_of(result)), indent=1, default=str)
     whole(folder / FINDINGS, text + "\n")
-    write_figures(folder / FIGURES, page_drawings(result))
-    return write_page(result, folder / PAGE)
+    shown = page_drawings(result)
+    page = write_page(result, shown, folder / PAGE)
+    write_figures(folder / FIGURES, shown)
+    return page
 
 
 def write_all(results: Sequence[tuple[Reproduction, str]], path: Path) -> Path:
