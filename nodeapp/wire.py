@@ -29,7 +29,8 @@ and relays the body untouched.
 ttl is the number of hops still allowed after this one; hops is the number of radio transmissions
 made so far, this one included: 1 when the originator sends, 0 only on loopback.  Publisher and
 sequence number together are the event id; both are 0 in frames that carry no event, but for a
-SUBSCRIPTION that names a publisher whose events it takes.
+SUBSCRIPTION that names a publisher whose events it takes, and for the sequence number of some
+messages of brokers of a mesh and of peers of Mirinae, which is when their sender began (`moment`).
 
 Length, version and kind are checked on receipt; a frame that fails is refused with `WireError`,
 which the caller counts.
@@ -49,6 +50,8 @@ import cbor2
 VERSION: Final = 1
 NODE_PORT: Final = 5550
 CLIENT_PORT: Final = 5551
+MOMENTS: Final = 2**32
+"""After so many milliseconds, 49.7 days, `moment` begins again."""
 BROADCAST: Final = 0xFFFFFFFF
 """Node id of all one-hop neighbours."""
 ANY_NODE: Final = 0
@@ -160,6 +163,11 @@ FLAG_FLOOD: Final = 0x20
 
 class WireError(ValueError):
     """A datagram or a body that does not follow the wire format."""
+
+
+def moment(now: float) -> int:
+    """Return a time of a node's clock, seconds, as a sequence number holds it: milliseconds."""
+    return int(now * 1000) % MOMENTS
 
 
 class Frame(NamedTuple):

@@ -43,15 +43,13 @@ from nodeapp.pubsub.mesh.strategies import Send, Strategy
 from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, TableFullError
 from nodeapp.routing.neighbours import Neighbours
 from nodeapp.routing.spanning_tree import SpanningTree
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.wire import Frame, Kind, WireError, moment
 
 MARGIN: Final = 1.0
 """Metres by which a destination may be outside the area: GPS and rounding."""
 
 MAX_UNSERVED: Final = 65_536
 """Clients served elsewhere whose last number is remembered."""
-MAX_BEGAN: Final = 2**32
-"""Milliseconds: above all that a frame says of when a broker began."""
 
 MakeStrategy = Callable[[Callable[[], float], int, Callable[[], float], Send], Strategy]
 """Makes a strategy from the clock, this node, the delay of a hop, and what sends."""
@@ -75,7 +73,7 @@ class MeshBroker:
         self._parameters = parameters
         self._counters = counters
         self._deliver = deliver
-        self._began = int(host.now() * 1000) % MAX_BEGAN
+        self._began = moment(host.now())
         self._seen = EventIds()
         self.sessions: Sessions = {}
         self._by_topic: dict[str | None, dict[tuple[int, int], Served]] = {}

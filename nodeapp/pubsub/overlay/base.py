@@ -109,9 +109,10 @@ class OverlayService(Service):
 
     # Frames.
 
-    def send(self, kind: Kind, to: int, body: bytes) -> None:
-        """Send a message to a peer."""
-        self.underlay.send(Frame(kind, self.host.node_id, to, hops=0, body=body))
+    def send(self, kind: Kind, to: int, body: bytes, sequence: int = 0) -> None:
+        """Send a message to a peer; a message that has no event may use its sequence number."""
+        me = self.host.node_id
+        self.underlay.send(Frame(kind, me, to, sequence=sequence, hops=0, body=body))
 
     def _arrived(self, frame: Frame) -> None:
         """Take a frame that the underlay has brought here."""

@@ -32,7 +32,7 @@ from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules
 from nodeapp.pubsub.overlay.parameters import BELIEVED, HeartbeatParameters
 from nodeapp.pubsub.overlay.space import SpaceError
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.wire import MOMENTS, Frame, Kind, WireError, moment
 
 REBUILD: Final = 0.2
 """Seconds from an announcement until links are made of all: others come with it."""
@@ -41,8 +41,6 @@ ANSWERS: Final = 1.0
 LINGER: Final = 1.0
 """Seconds for which a peer that has left passes events on."""
 MAX_KNOWN: Final = 8192
-MAX_BEGAN: Final = 2**32
-"""Milliseconds: above all that a frame says of when a peer began."""
 ROUNDING: Final = 0.002
 """Seconds by which a peer may have listened for less than it says, in whole milliseconds."""
 
@@ -69,7 +67,7 @@ class Mirinae(OverlayService):
         """When a peer that has chosen this one was heard last."""
         self._entries: dict[int, int] = {}
         """When they entered, by their own clocks, milliseconds."""
-        self._began = int(host.now() * 1000) % MAX_BEGAN
+        self._began = moment(host.now())
         self._announced = self._last_heard = 0.0
         """When this peer told others of itself last, and when it heard anybody last."""
         self._rebuild_at: Timer | None = None
@@ -142,11 +140,9 @@ class Mirinae(OverlayService):
         self._send_all(kind, body)
 
     def _send_all(self, kind: Kind, body: bytes) -> None:
-        me = self.host.node_id
         for node in range(1, self.environment.nodes + 1):
-            if node != me:
-                frame = Frame(kind, me, node, sequence=self._began, hops=0, body=body)
-                self.underlay.send(frame)
+            if node != self.host.node_id:
+                self.send(kind, node, body, self._began)
 
     def _announcement_received(self, frame: Frame) -> None:
         described = self._codec.read_announcement(frame.body)
@@ -161,7 +157,7 @@ class Mirinae(OverlayService):
 
     def _missed(self, frame: Frame, described: Described) -> bool:
         """Return whether a peer that enters began only after this one has told all of itself."""
-        listened = (described.joined - frame.sequence) % MAX_BEGAN / 1000
+        listened = (described.joined - frame.sequence) % MOMENTS / 1000
         return self.host.now() - self._announced >= listened - ROUNDING
 
     def _query_received(self, frame: Frame) -> None:
