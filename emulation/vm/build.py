@@ -42,7 +42,7 @@ SILENT: Final = 900.0
 """Seconds without output after which a step of a build is given up."""
 KEPT: Final = 3
 """Number of most recently used images that are kept."""
-IN_IMAGE: Final = ("agent.py", "start", "closed", "modprobe")
+IN_IMAGE: Final = ("agent.py", "start", "closed", "mount-code", "modprobe")
 """Files of the guest that are in the image; `init` is in the initramfs."""
 UNFINISHED: Final = ".building-"
 PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")

@@ -32,7 +32,7 @@ from emulation.network.processes import PROJECT
 from emulation.vm import qemu
 from emulation.vm.code import pack
 from emulation.vm.errors import VmError
-from emulation.vm.logs import explain
+from emulation.vm.logs import failure, how_it_ended, time_is_up
 from emulation.vm.machine import Bootable, Sink, start_tied
 
 CODE: Final = "/testbed"
@@ -103,9 +103,8 @@ def run_closed(
             process.wait()
         if process.returncode:
             errors.seek(0)
-            lines = errors.read().decode(errors="replace").strip().splitlines()
-            reason = lines[-1] if lines else f"code {process.returncode}"
-            raise VmError(f"the virtual machine ended: {reason} (log: {log})")
+            text = errors.read().decode(errors="replace")
+            raise failure(how_it_ended(process.returncode, text), log)
         return _take_results(results, folder, log)
 
 
@@ -136,14 +135,9 @@ def _await_end(
         else:
             time.sleep(POLL)
         if time_limit is not None and now > began + time_limit:
-            raise VmError(
-                f"the virtual machine was ended: it exceeded its time limit of {time_limit:g} s"
-            )
+            raise failure(time_is_up(time_limit), log)
         if now > heard + SILENCE_LIMIT:
-            raise VmError(
-                f"the virtual machine has said nothing for {SILENCE_LIMIT:g} s{explain(log)} "
-                f"(log: {log})"
-            )
+            raise failure(f"has said nothing for {SILENCE_LIMIT:g} s", log)
 
 
 @contextmanager
@@ -209,4 +203,4 @@ def _take_results(results: IO[bytes], folder: Path, log: Path) -> tuple[int, str
                         facts[member.name] = contents.read().decode(errors="replace")
             return int(facts["code"]), facts["errors"]
     except (tarfile.TarError, KeyError, ValueError):
-        raise VmError(f"the virtual machine leaves no results{explain(log)} (log: {log})") from None
+        raise failure("leaves no results", log) from None

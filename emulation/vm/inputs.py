@@ -44,6 +44,7 @@ FROM_HERE: Final = (
     "guest/agent.py",
     "guest/start",
     "guest/closed",
+    "guest/mount-code",
     "guest/modprobe",
     "guest/init",
     "guest/customize",

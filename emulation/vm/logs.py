@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from emulation.vm.errors import VmError
+
 KEPT: Final = 20
 TAIL: Final = 1 << 16
 TELLING: Final = (
@@ -33,6 +35,26 @@ def new_log(folder: Path) -> Path:
             number += 1
         else:
             return path
+
+
+def failure(what: str, log: Path) -> VmError:
+    """Return the error that says what a guest did, why, and where its log is."""
+    return VmError(f"the virtual machine {what}{explain(log)} (log: {log})")
+
+
+def time_is_up(limit: float | None) -> str:
+    """Return what `failure` says of a machine that was ended after so many seconds."""
+    return f"was ended: it exceeded its time limit of {limit:g} s"
+
+
+def how_it_ended(code: int, errors: str) -> str:
+    """Return how QEMU ended, for `failure`, by its exit code and what it wrote to its errors."""
+    if code < 0:
+        return f"was killed by signal {-code}"
+    if code:
+        lines = errors.strip().splitlines()
+        return f"ended: {lines[-1] if lines else f'code {code}'}"
+    return "ended by itself"
 
 
 def explain(log: Path) -> str:

@@ -27,7 +27,7 @@ from emulation.network.interrupts import Interrupts
 from emulation.network.processes import share_as
 from emulation.vm import channel, clock, qemu
 from emulation.vm.errors import VmError
-from emulation.vm.logs import explain
+from emulation.vm.logs import failure, how_it_ended, time_is_up
 from emulation.vm.qemu import Hardware, Share
 
 BOOT_LIMIT: Final = 120.0
@@ -322,11 +322,11 @@ class Machine:
     def check_time(self, deadline: float | None, limit: float | None) -> None:
         """Raise `VmError` if `deadline`, on the monotonic clock, has passed."""
         if deadline is not None and time.monotonic() > deadline:
-            raise self.failure(f"was ended: it exceeded its time limit of {limit:g} s")
+            raise self.failure(time_is_up(limit))
 
     def failure(self, what: str) -> VmError:
         """Return the error that says what the guest did, why, and where the log is."""
-        return VmError(f"the virtual machine {what}{explain(self.log)} (log: {self.log})")
+        return failure(what, self.log)
 
     def _expect(self, op: str, deadline: float, otherwise: str) -> dict[str, Any]:
         while time.monotonic() < deadline:
@@ -352,12 +352,8 @@ class Machine:
             code = self._process.wait(5.0)
         except subprocess.TimeoutExpired:
             return self.failure("has closed its channel")
-        if code < 0:
-            return self.failure(f"was killed by signal {-code}")
-        text = self._errors_path().read_text(encoding="utf-8", errors="replace").strip()
-        if code != 0:
-            return self.failure(f"ended: {text.splitlines()[-1] if text else f'code {code}'}")
-        return self.failure("ended by itself")
+        text = self._errors_path().read_text(encoding="utf-8", errors="replace")
+        return self.failure(how_it_ended(code, text))
 
     def _errors_path(self) -> Path:
         return self.log.with_suffix(".qemu")

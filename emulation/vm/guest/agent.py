@@ -195,19 +195,7 @@ def mount_code(target: str) -> str | None:
 
     Returns what went wrong.
     """
-    script = f"""
-        set -e
-        b=/bin/busybox
-        $b mkdir -p /mnt/code /run/overlay/code
-        $b mount -t squashfs -o ro {CODE} /mnt/code
-        for folder in $($b ls -A /mnt/code); do
-            work=/run/overlay/code/$folder
-            $b mkdir -p $work/upper $work/work
-            layers=lowerdir=/mnt/code/$folder,upperdir=$work/upper,workdir=$work/work
-            $b mount -t overlay -o $layers code "$1/$folder"
-        done
-    """
-    command = ["/bin/busybox", "sh", "-c", script, "sh", target]
+    command = ["/bin/busybox", "sh", "/usr/lib/testbed/mount-code", CODE, target]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return None if done.returncode == 0 else done.stderr.strip()
 
