@@ -370,10 +370,12 @@ def test_a_figure_is_a_file_of_its_own(browser: browsers.Browser) -> None:
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert float(root.attrib["width"]) > 100
     assert "No event was published" in "".join(root.itertext())
-    used = set(re.findall(r"var\(--([a-z0-9-]+)", text))
+    drawn = browser.run("return document.querySelector('#delivery svg').outerHTML")
+    used = set(re.findall(r"var\(--[a-z0-9-]+, ?(#[0-9a-f]{6})\)", drawn))
     assert used
-    for name in used:
-        assert re.search(rf"--{name}: #[0-9a-f]+", text), "it brings its colours along"
+    for colour in used:
+        assert colour in text, "it brings its colours along"
+    assert "var(" not in text, "other programs know no variables"
 
 
 def test_a_narrow_window_is_enough(browser: browsers.Browser) -> None:
