@@ -23,9 +23,9 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import build as images
 from emulation.vm import qemu
-from emulation.vm.closed import FILES
 from emulation.vm.errors import VmError
 from emulation.vm.inputs import inputs_of
+from emulation.vm.preloaded import FILES
 from emulation.vm.probe import Choice
 from emulation.vm.run import MachineOptions, run_in_vm, run_waiting, testbed
 from emulation.vm.staging import Staging, staging
@@ -277,7 +277,7 @@ def _scenario(
         if extra := [word for word in OF_ANALYSIS if word in words]:
             fail(f"{extra[0]} is for the analysis, which runs here: analyze {extra[0]} RUN", USAGE)
         _check_scenario(words)
-    here = ["--no-analyze", "--runs", FILES if options.waits else str(runs.absolute())]
+    here = ["--no-analyze", "--runs", str(FILES) if options.waits else str(runs.absolute())]
     if words[0] == "mn":  # what follows a script's name is the script's
         words = [words[0], *here, *words[1:]]
     elif words[0] in RUNNERS:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from capture.lifetime import die_with_parent
+from emulation.network.warm import NURSERY
 
 RUNNER: Final = "emulation.mn.runner"
 CAPABILITIES: Final[Mapping[str, int]] = MappingProxyType({"NET_ADMIN": 12, "SYS_ADMIN": 21})
@@ -79,7 +80,8 @@ def start(config: Path, environment: Mapping[str, str], **options: Any) -> subpr
     ]
     return subprocess.Popen(
         command,
-        env=dict(environment),
+        # A nursery is outside of these namespaces.
+        env={name: value for name, value in environment.items() if name != NURSERY},
         preexec_fn=lambda: die_with_parent(signal.SIGKILL),  # noqa: PLW1509  # no threads yet
         **options,
     )

@@ -44,6 +44,8 @@ MESSAGE: Final = 65_536
 """Longest message, bytes: one with command-line arguments."""
 ROOM: Final = " " * 2_000
 """Last word of the warm process's command line, over which forked processes write their own."""
+NURSERY: Final = "TESTBED_NURSERY"
+"""Environment variable: path of the socket of a `nursery`, which then starts warm processes."""
 
 
 class Forked:
@@ -100,15 +102,7 @@ class Warm:
     ) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", __spec__.name, str(theirs.fileno()), *modules, ROOM],
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+            self._process = _start(theirs, modules, environment, output)
         self._running: dict[int, Forked] = {}
         self._started: dict[str, Any] | None = None
         self._lock = threading.RLock()  # the prompt's watcher uses it beside the prompt
@@ -218,6 +212,94 @@ class Warm:
         self._running.clear()
 
 
+def _start(
+    theirs: socket.socket,
+    modules: Sequence[str],
+    environment: Mapping[str, str],
+    output: IO[bytes] | int,
+) -> subprocess.Popen[bytes] | _Born:
+    """Start a warm process; `theirs` is its end of the socket."""
+    if NURSERY in os.environ:
+        descriptor = output if isinstance(output, int) else output.fileno()
+        request = {"modules": list(modules), "environment": dict(environment)}
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as nursery:
+            nursery.connect(os.environ[NURSERY])
+            descriptors = [theirs.fileno(), descriptor]
+            socket.send_fds(nursery, [json.dumps(request).encode()], descriptors)
+            return _Born(int(nursery.recv(MESSAGE)))
+    return subprocess.Popen(
+        [sys.executable, "-m", __spec__.name, str(theirs.fileno()), *modules, ROOM],
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=[theirs.fileno()],
+        start_new_session=True,
+    )
+
+
+class _Born:
+    """A warm process from a nursery, with the part of `subprocess.Popen` that `Warm` uses."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._handle = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        """Return None if the process runs, else a number: nobody here knows its exit code."""
+        return -signal.SIGKILL if select.select([self._handle], [], [], 0)[0] else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end.  Raises `subprocess.TimeoutExpired`."""
+        if not select.select([self._handle], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
+        return -signal.SIGKILL
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the process has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, number)
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the process."""
+        self.send_signal(signal.SIGKILL)
+
+
+def nursery(listener: socket.socket) -> None:
+    """Fork warm processes of this one, whose modules they need not load; never return.
+
+    Its command line must end with `ROOM`.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    with listener:
+        while True:
+            asking, _ = listener.accept()
+            with asking:
+                message, descriptors, _, _ = socket.recv_fds(asking, MESSAGE, 2)
+                pid = os.fork() if message else None
+                if pid == 0:
+                    break
+                with contextlib.suppress(BrokenPipeError):  # whoever asked is gone
+                    asking.send(str(pid).encode())
+            for descriptor in descriptors:
+                os.close(descriptor)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    theirs, output = descriptors
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    os.close(output)
+    request = json.loads(message)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    main([str(theirs), *request["modules"], ROOM])
+    sys.exit()
+
+
 class _Server:
     """The warm process itself: forks processes, and reports which have ended."""
 
@@ -315,7 +397,12 @@ def _run(request: Mapping[str, Any], warm: int) -> None:
     module = request["module"]
     words = [sys.executable, "-m", module, *request["arguments"]]
     holder.show(b"\0".join(word.encode() for word in words), *holder.room())
-    sys.argv = [module, *request["arguments"]]
+    run_as_main(module, request["arguments"])
+
+
+def run_as_main(module: str, arguments: Sequence[str]) -> None:
+    """Do what `python -m module arguments...` does, in a process that may have loaded it."""
+    sys.argv = [module, *arguments]
     for loaded in (module, f"{module}.__main__"):
         if not hasattr(sys.modules.get(loaded), "__path__"):
             sys.modules.pop(loaded, None)  # or it would exist a second time beside __main__

@@ -5,8 +5,9 @@ the time, 1 ns each (`-icount`); while all processes of the guest sleep, it sets
 to the next timer.  So the guest never falls behind, however slow the host is, and as long as it is
 given nothing from outside it does the same each time.  For that it has no device but memory: the
 image, the project's code, the job (a tar archive) and the space for the results are files that it
-sees as persistent memory (NVDIMM), and its two serial lines, which lead out, end in files.  Random
-numbers come from a seed.  The date, its own, is the same at each boot.
+sees as persistent memory (NVDIMM), and its two serial lines, which lead out, end in files.  The
+date, its own, is the same at each boot.  A booted machine is saved (`emulation.vm.saved`), and each
+job begins with that: then random numbers are made to follow from a seed.
 
 The job is a command and a folder of the host, which the guest has as `FILES` and whose contents
 come back when the command has ended.  Whoever waits reads the second serial line meanwhile, the
@@ -16,36 +17,32 @@ command's output; the guest does not notice.
 from __future__ import annotations
 
 import io
+import json
 import os
-import shlex
 import shutil
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import PROJECT
 from emulation.vm import qemu
 from emulation.vm.code import pack
 from emulation.vm.errors import VmError
-from emulation.vm.logs import failure, how_it_ended, time_is_up
-from emulation.vm.machine import Bootable, Sink, start_tied
+from emulation.vm.logs import failure, time_is_up
+from emulation.vm.machine import Bootable, Sink
+from emulation.vm.preloaded import DESCRIPTION, FILES
+from emulation.vm.saved import TAG, Closed, in_memory, running, saved
 
-CODE: Final = "/testbed"
-"""Where the guest has the project's code, its working folder."""
-FILES: Final = "/job/files"
-"""Where the guest has the folder of the host."""
-RESULTS: Final = 1 << 30
-"""Bytes that results may have; memory is used only for those that they have."""
+SPACE: Final = 1 << 30
+"""Bytes that the job, and the results, may have; memory is used only for those that they have."""
 SILENCE_LIMIT: Final = 600.0
 """Seconds without output after which the guest counts as hung: it may be slow, and is not idle."""
 POLL: Final = 0.1
 CHUNK: Final = 1 << 16
-ENVIRONMENT: Final = {"PYTHONPATH": CODE, "TZ": "UTC", "TERM": "dumb"}
 
 
 def run_closed(
@@ -59,6 +56,7 @@ def run_closed(
     beside: Sequence[Path] = (),
     shares: Sequence[Path] = (),
     environment: Mapping[str, str] | None = None,
+    merged: bool = False,
     memory: int = qemu.MEMORY,
     seed: int = 0,
     interrupts: Interrupts | None = None,
@@ -68,43 +66,42 @@ def run_closed(
 
     `folder` gets what the guest makes of its copy.  `beside` are files of the project's own folder
     that it needs besides the code, `shares` folders that it has at the same path.  `output` gets
-    whole lines; the kernel's messages go to `log`.  `memory` is in MiB, `time_limit` in seconds of
-    the host.  Raises `VmError`, OSError if the results cannot be written, and KeyboardInterrupt,
-    after which nothing has come back.
+    whole lines, those of the errors too if they are `merged`; the kernel's messages go to `log`.
+    `memory` is in MiB, `time_limit` in seconds of the host.  Raises `VmError`, OSError if the
+    results cannot be written, and KeyboardInterrupt, after which nothing has come back.
     """
     code = pack(PROJECT, cache)
     if code is None:
         raise VmError(f"cannot pack the code of the testbed in {cache}: is the disk full?")
     with (
-        _in_memory("job") as job,
-        _in_memory("results") as results,
-        _in_memory("progress") as progress,
-        _in_memory("errors") as errors,
+        in_memory("job") as job,
+        in_memory("results") as results,
+        in_memory("progress") as progress,
+        in_memory("state") as state,
     ):
-        _write_job(job, command, folder, beside, shares, ENVIRONMENT | dict(environment or {}))
-        os.truncate(results.fileno(), RESULTS)
-        process = start_tied(
-            qemu.closed_options(
-                image.kernel,
-                image.initramfs,
-                (image.root, code, _path(job)),
-                _path(results),
-                consoles=(log, _path(progress)),
-                memory=memory,
-                seed=seed,
-            ),
-            pass_fds=[file.fileno() for file in (job, results, progress)],
-            stderr=errors,
-        )
-        try:
-            _await_end(process, progress, output, log, interrupts, time_limit)
-        finally:
-            process.kill()
-            process.wait()
-        if process.returncode:
-            errors.seek(0)
-            text = errors.read().decode(errors="replace")
-            raise failure(how_it_ended(process.returncode, text), log)
+        for file in (job, results):
+            os.truncate(file.fileno(), SPACE)
+        machine = Closed(image, code, job, results, memory)
+        with saved(machine, cache, log, interrupts) as (ram, booted):
+            description = {
+                "command": list(command),
+                "environment": dict(environment or {}),
+                "merged": merged,
+                "seed": seed,
+            }
+            _write_job(job, description, folder, beside, shares)
+            shutil.copyfileobj(booted, state)
+            state.flush()
+            with running(machine, ram, state, progress, log, boots=False) as (
+                process,
+                monitor,
+                ended,
+            ):
+                monitor.human(f"loadvm {TAG}")
+                monitor.do("cont")
+                _await_end(process, progress, output, log, interrupts, time_limit)
+                if process.returncode:
+                    raise ended()
         return _take_results(results, folder, log)
 
 
@@ -140,39 +137,27 @@ def _await_end(
             raise failure(f"has said nothing for {SILENCE_LIMIT:g} s", log)
 
 
-@contextmanager
-def _in_memory(name: str) -> Iterator[IO[bytes]]:
-    """Make a file that ends with this process, however that ends."""
-    with os.fdopen(os.memfd_create(f"testbed-{name}"), "w+b") as file:
-        yield file
-
-
-def _path(file: IO[bytes]) -> Path:
-    return Path(f"/proc/self/fd/{file.fileno()}")
-
-
 def _write_job(
     job: IO[bytes],
-    command: Sequence[str],
+    description: Mapping[str, Any],
     folder: Path,
     beside: Sequence[Path],
     shares: Sequence[Path],
-    environment: Mapping[str, str],
 ) -> None:
-    """Write the archive: the same bytes for the same command and files."""
-    variables = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
-    script = "\n".join((*variables, shlex.join(command), "")).encode()
+    """Write the archive: the same bytes for the same command and files.  Raises `VmError`."""
+    text = json.dumps(description).encode()
     with tarfile.open(fileobj=job, mode="w") as archive:
-        member = tarfile.TarInfo("command")
-        member.size = len(script)
-        archive.addfile(member, io.BytesIO(script))
+        member = tarfile.TarInfo(DESCRIPTION)
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
         for path in beside:
             archive.add(path, f"beside/{path.name}", filter=_anonymous)
         for path in shares:
             archive.add(path, f"at{path}", filter=_anonymous)
-        archive.add(folder, Path(FILES).name, filter=_anonymous)
+        archive.add(folder, FILES.name, filter=_anonymous)
     job.flush()
-    qemu.pad(_path(job))
+    if os.fstat(job.fileno()).st_size > SPACE:
+        raise VmError(f"the folders for the machine have more than {SPACE >> 30} GiB")
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -185,7 +170,7 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
 def _take_results(results: IO[bytes], folder: Path, log: Path) -> tuple[int, str]:
     """Write the files of the archive into the folder; return exit code and errors."""
     results.seek(0)
-    top = Path(FILES).name
+    top = FILES.name
     try:
         with tarfile.open(fileobj=results, mode="r:") as archive:
             facts = {}

@@ -96,7 +96,8 @@ def boot_options(hardware: Hardware, kernel: Path, initramfs: Path, serial: Path
     else:
         processor, accelerator = EMULATED, "tcg,thread=multi"
     return [
-        *_common(kernel, initramfs),
+        *_common(),
+        *("-monitor", "none", "-kernel", _plain(kernel), "-initrd", _plain(initramfs)),
         *("-machine", BOARD),
         *("-accel", accelerator, "-cpu", processor),
         *("-m", f"{hardware.memory}M", "-smp", str(hardware.processors)),
@@ -106,23 +107,30 @@ def boot_options(hardware: Hardware, kernel: Path, initramfs: Path, serial: Path
 
 
 def closed_options(
-    kernel: Path,
-    initramfs: Path,
     files: Sequence[Path],
     results: Path,
+    ram: Path,
     *,
     consoles: tuple[Path, Path],
     memory: int,
-    seed: int,
+    monitor: int,
+    state: Path,
+    boots: tuple[Path, Path] | None = None,
 ) -> list[str]:
-    """Return the command that boots a closed machine (`emulation.vm.closed`).
+    """Return the command that starts a closed machine (`emulation.vm.closed`).
 
     `files`, which are its memory, and `results`, which it writes, have sizes that are multiples of
-    `PAGE`; the kernel's messages go to the first of the consoles, those of the run to the second.
+    `PAGE`; `ram` has `memory` MiB.  The kernel's messages go to the first of the consoles, those of
+    the job to the second.  `monitor` is the file descriptor of a connected socket that QEMU
+    inherits, for its protocol QMP; `state` is a qcow2 in which it may save itself.
+
+    With `boots`, a kernel and an initramfs, it is to boot and keeps its RAM in `ram`; when the
+    guest asks for it, it pauses (`emulation.vm.preloaded`).  Without, it is to be loaded, and
+    changes a copy of its own of `ram`.  Either waits for the monitor's word.
     """
     options = [
-        *_common(kernel, initramfs),
-        *("-machine", f"{BOARD},nvdimm=on"),
+        *_common(),
+        *("-machine", f"{BOARD},nvdimm=on,memory-backend=ram"),
         # One thread executes instructions, and their number is the time, 1 ns each; when all
         # processes sleep, it is set forward to the next timer.  Without recording, QEMU's main
         # thread may do that before the executing thread has counted the last instructions, some
@@ -130,22 +138,33 @@ def closed_options(
         *("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null"),
         *("-cpu", f"{EMULATED},rdrand=off,rdseed=off", "-smp", "1"),
         *("-m", f"{memory}M,slots={len(files) + 1},maxmem={MOST}"),
-        *("-rtc", f"base={CLOSED_DATE},clock=vm", "-seed", str(seed)),
-        *_serial("console", consoles[0]),
+        *("-rtc", f"base={CLOSED_DATE},clock=vm", "-seed", "0"),
+        *_serial("console", consoles[0], ",append=on"),
         *_serial("progress", consoles[1]),
-        # Linux takes its command line into its random numbers.
-        *("-append", " ".join((*KERNEL_ARGUMENTS, *CLOSED_ARGUMENTS, f"testbed.seed={seed}"))),
+        *("-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control"),
+        *("-drive", f"if=none,id=state,format=qcow2,file={_plain(state)}"),
+        "-S",  # what is said to the monitor while it runs would disturb it
+        *("-device", "ib700", "-action", "watchdog=pause"),
+        *_memory("ram", ram, memory << 20, "on" if boots else "off"),
     ]
+    # To load it is done without the kernel, which QEMU would write over that in memory.
+    if boots is not None:
+        options += ["-kernel", _plain(boots[0]), "-initrd", _plain(boots[1])]
+        options += ["-append", " ".join((*KERNEL_ARGUMENTS, *CLOSED_ARGUMENTS))]
     for number, path in enumerate((*files, results)):
-        size = path.stat().st_size
-        if path is results:
-            backend, device = "share=on", ""
-        else:
-            backend, device = "share=off,readonly=on", ",unarmed=on"
-        memory_of = f"memory-backend-file,id=file{number},mem-path={_plain(path)},size={size}"
-        options += ["-object", f"{memory_of},{backend}"]
-        options += ["-device", f"nvdimm,memdev=file{number}{device}"]
+        writable = path is results
+        # What is shared is not saved.
+        options += _memory(
+            f"file{number}", path, path.stat().st_size, "on" if writable else "on,readonly=on"
+        )
+        device = f"nvdimm,memdev=file{number}"
+        options += ["-device", device if writable else f"{device},unarmed=on"]
     return options
+
+
+def _memory(name: str, path: Path, size: int, shared: str) -> list[str]:
+    memory = f"memory-backend-file,id={name},mem-path={_plain(path)},size={size},share={shared}"
+    return ["-object", memory]
 
 
 def pad(path: Path) -> None:
@@ -153,17 +172,16 @@ def pad(path: Path) -> None:
     os.truncate(path, -(-path.stat().st_size // PAGE) * PAGE)
 
 
-def _common(kernel: Path, initramfs: Path) -> list[str]:
+def _common() -> list[str]:
     return [
         find_qemu(),
         *("-nodefaults", "-no-user-config", "-no-reboot", "-name", "testbed"),
-        *("-display", "none", "-monitor", "none", "-parallel", "none", "-nic", "none"),
-        *("-kernel", _plain(kernel), "-initrd", _plain(initramfs)),
+        *("-display", "none", "-parallel", "none", "-nic", "none"),
     ]
 
 
-def _serial(name: str, path: Path) -> list[str]:
-    return ["-chardev", f"file,id={name},path={_plain(path)}", "-serial", f"chardev:{name}"]
+def _serial(name: str, path: Path, how: str = "") -> list[str]:
+    return ["-chardev", f"file,id={name},path={_plain(path)}{how}", "-serial", f"chardev:{name}"]
 
 
 def machine_options(

@@ -23,6 +23,7 @@ from emulation.vm.errors import VmError
 from emulation.vm.inputs import PYTHON
 from emulation.vm.logs import new_log
 from emulation.vm.machine import Machine, Sink
+from emulation.vm.preloaded import FILES
 from emulation.vm.qemu import Hardware, Share
 from emulation.vm.terminal import interact
 
@@ -116,25 +117,26 @@ def run_waiting(
 ) -> int:
     """Run a command in a machine whose clock waits; return its exit code.
 
-    The guest has `folder` as `closed.FILES`, which its output on this terminal calls `shown`.
+    The guest has `folder` as `FILES`, which its output on this terminal calls `shown`.
     Raises `VmError`, KeyboardInterrupt.
     """
 
     def show(lines: bytes) -> None:
         observer.hide()
-        sys.stdout.buffer.write(lines.replace(closed.FILES.encode(), bytes(shown)))
+        sys.stdout.buffer.write(lines.replace(bytes(FILES), bytes(shown)))
         sys.stdout.flush()
 
     with image_in_use(observer, interrupts) as (image, cache, log):
         observer.stage("booting the virtual machine, whose clock waits")
         code, _ = closed.run_closed(
             image,
-            ["sh", "-c", 'exec "$@" 2>&1', "sh", *command],
+            command,
             folder,
             cache=cache,
             log=log,
             output=show,
             shares=_folders(options),
+            merged=True,
             memory=options.memory,
             interrupts=interrupts,
             time_limit=options.time_limit,

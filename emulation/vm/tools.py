@@ -16,6 +16,7 @@ PACKAGES: Final = {
     "mmdebstrap": "mmdebstrap",
     "mksquashfs": "squashfs-tools",
     "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-img": "qemu-utils",
     "setpriv": "util-linux",
 }
 """Program: the Debian package that contains it."""

@@ -19,8 +19,9 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.vm.backend import GuestReports, vm_obstacles
-from emulation.vm.closed import FILES, run_closed
+from emulation.vm.closed import run_closed
 from emulation.vm.errors import VmError
+from emulation.vm.preloaded import FILES
 from emulation.vm.qemu import MEMORY
 from emulation.vm.run import image_in_use
 
@@ -28,8 +29,9 @@ WITHOUT_PROMPT: Final = frozenset({"machine", "virtual"})
 """Backends whose time does not wait for anybody: they have no prompt, and no live page."""
 INNER: Final = "hwsim"
 """The backend in the guest."""
+MEMORY_OF_NONE: Final = 1536
 MEMORY_OF_A_NODE: Final = 16
-"""MiB that the guest has for each node, besides those of every guest."""
+"""MiB that the guest needs without nodes, and for each."""
 
 
 class MachineBackend:
@@ -63,14 +65,12 @@ class MachineBackend:
                     heard.stage("booting the machine whose clock waits")
                     code, errors = run_closed(
                         image,
-                        ["python3", "-m", "emulation.backends", INNER, FILES],
+                        ["python3", "-m", "emulation.backends", INNER, str(FILES)],
                         path,
                         cache=cache,
                         log=log,
-                        output=lambda lines: heard.lines(
-                            lines.replace(FILES.encode(), bytes(path))
-                        ),
-                        memory=MEMORY + MEMORY_OF_A_NODE * len(scenario.nodes),
+                        output=lambda lines: heard.lines(lines.replace(bytes(FILES), bytes(path))),
+                        memory=memory_for(len(scenario.nodes)),
                         seed=scenario.seed,
                         interrupts=interrupts,
                     )
@@ -79,6 +79,12 @@ class MachineBackend:
         if code != 0:
             raise BackendError(heard.reason(code, errors))
         folder.note_outside(self.name, began, time.time() - began)
+
+
+def memory_for(nodes: int) -> int:
+    """Return how much memory the guest gets, MiB: by powers of two, as each is booted apart."""
+    needed = MEMORY_OF_NONE + MEMORY_OF_A_NODE * nodes
+    return max(MEMORY, 1 << (needed - 1).bit_length())
 
 
 def all_backends() -> dict[str, Backend]:

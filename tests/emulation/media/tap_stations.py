@@ -126,7 +126,7 @@ class MediumProcess(NamedTuple):
 
 @functools.cache
 def _warm() -> Warm:
-    warm = Warm([TAP, HWSIM], os.environ, subprocess.DEVNULL)
+    warm = Warm([TAP, HWSIM], os.environ, 2)
     atexit.register(warm.close)
     return warm
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 
 from emulation.network.liveness import is_stopped
 from emulation.network.processes import await_condition
-from emulation.network.warm import Warm
+from emulation.network.warm import NURSERY, ROOM, Warm
 from tests.processes import lives
 
 MODULE = """
@@ -35,6 +36,16 @@ print(*(warm.start("asked", ["wait"], os.open(os.devnull, os.O_WRONLY), dies_wit
         for dies in (True, False)), flush=True)
 time.sleep(300)
 """
+A_NURSERY = """
+import os, socket, sys
+import asked
+from emulation.network.warm import nursery
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+    listener.bind(sys.argv[1] + ".new")
+    listener.listen()
+    os.rename(sys.argv[1] + ".new", sys.argv[1])
+    nursery(listener)
+"""
 
 
 @pytest.fixture
@@ -45,7 +56,26 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def warm(environment: dict[str, str], tmp_path: Path) -> Iterator[Warm]:
+def nursery(environment: dict[str, str], tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "nursery"
+    command = [sys.executable, "-c", A_NURSERY, str(path), ROOM]
+    with subprocess.Popen(command, env=environment) as process:
+        assert await_condition(path.exists, 10.0)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+            silent.connect(str(path))  # whoever asks for nothing gets nothing
+        yield path
+        process.kill()
+
+
+@pytest.fixture(params=["of its own", "of a nursery"])
+def warm(
+    request: pytest.FixtureRequest,
+    environment: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Warm]:
+    if request.param == "of a nursery":
+        monkeypatch.setenv(NURSERY, str(request.getfixturevalue("nursery")))
     with (tmp_path / "warm.log").open("wb") as log:
         each = Warm(["asked"], environment, log)
     yield each
