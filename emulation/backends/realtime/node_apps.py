@@ -23,6 +23,7 @@ from emulation.network.processes import (
     last_line,
 )
 from emulation.network.warm import Warm
+from emulation.scenario.faults import clock_ahead
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import NodeSpec, Scenario
 from nodeapp.pubsub import registry
@@ -81,7 +82,10 @@ class NodeApps(dict[str, Process]):
         with self._folder.log(spec).open("ab") as log:
             try:
                 self[spec.name] = self._warm.start(
-                    MODULE, arguments, log, namespaces_of=pid, dies_with_run=True
+                    *(MODULE, arguments, log),
+                    namespaces_of=pid,
+                    dies_with_run=True,
+                    clock_ahead=clock_ahead(self._scenario.faults, spec.name),
                 )
             except OSError as error:
                 problem = error.strerror or error

@@ -89,6 +89,36 @@ def test_what_is_disturbed_and_forged_is_on_tap_as_under_the_virtual_clock(tmp_p
     assert [len(packets) for packets in forged[0].values()] == [1, 2, 1, 1]
 
 
+def test_positions_and_clocks_are_wrong_for_node_apps(tmp_path: Path) -> None:
+    """The clock is that of a time namespace: nothing in a node app knows of it."""
+    faults = "position sta1 off 300,-40 at 0.5 for 1.5; clock sta2 ahead 5000.25 at 0"
+    scenario = quiet(duration=5.0, faults=faults)
+    (x, y) = scenario.nodes[0].waypoints[0][1:]
+    places: dict[float, list[float]] = {}
+    offsets: set[str] = set()
+
+    def ask(seconds: float) -> None:
+        for time in (1.7, 3.5):
+            if seconds > time and time not in places:
+                with client_socket(pid_of("sta1")) as client:
+                    client.send(Frame(Kind.STATUS, 1, 0, hops=0).encode())
+                    assert await_condition(lambda: readable(client), 5.0)
+                    body = decode_body(decode(client.recv(65_535)).body)
+                    places[time] = body["position"]
+        for name in ("sta1", "sta2"):
+            path = Path(f"/proc/{pid_of(name)}/timens_offsets")
+            offsets.add(f"{name} {path.read_text().split(chr(10))[0]}")
+
+    observer = Recorded(ask)
+    folder = RunFolder.create(tmp_path, scenario)
+    TapBackend().execute(scenario, folder, observer)
+    assert observer.problems == []
+    assert places[1.7] == pytest.approx([x + 300, y - 40], abs=0.5)
+    assert places[3.5] == pytest.approx([x, y], abs=0.5)
+    words = {tuple(line.split()) for line in offsets}
+    assert words == {("sta1", "monotonic", "0", "0"), ("sta2", "monotonic", "5000", "250000000")}
+
+
 @pytest.mark.parametrize("fault", ["disturb sta1 sta2 lose 1 at 1", "stranger 00 as sta1 at 1"])
 def test_radios_of_the_kernel_refuse_what_only_the_own_medium_can(
     tmp_path: Path, fault: str
