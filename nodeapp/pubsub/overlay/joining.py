@@ -1,7 +1,9 @@
 """How a peer joins: queries for what its table does not cover yet, until all is covered.
 
 A query goes to a bootstrap peer; each that gets it sends it on to the one of its links that is
-nearest to what is wanted, and the one that has none nearer answers with itself and its links.  The
+nearest to what is wanted, and the one that has none nearer answers with itself and its links.  A
+query that nobody answers may have been sent on to a peer that is gone: the bootstrap peer that is
+asked again answers itself, which the asker's own id among the visited peers says.  The
 joining peer makes its table of those that it knows by now (`tables`) and asks again, the nearest
 that it knows and has not asked, for the bits that its table does not cover yet, until all are
 covered, `join_rounds` are over, or `join_patience` answers in a row covered no more.  Then it tells
@@ -116,18 +118,19 @@ class Joining:
             return
         if attempt > 1:
             counters["bootstrap peers asked again"] += 1
-        self._query(self._bootstraps[(attempt - 1) % len(self._bootstraps)])
+        to = self._bootstraps[(attempt - 1) % len(self._bootstraps)]
+        self._query(to, [self._host.node_id] if attempt > 1 else [])
         self._waiting = self._host.call_later(
             parameters.query_timeout, self._ask_bootstrap, attempt + 1
         )
 
-    def _query(self, to: int) -> None:
+    def _query(self, to: int, visited: Sequence[int] = ()) -> None:
         around = self._around
         assert around.me is not None
         self._rounds += 1
         around.counters["join queries"] += 1
         wanted = around.uncovered() or around.me.peer.identifier
-        around.send(Kind.JOIN_QUERY, to, around.codec.query(wanted, [], around.me))
+        around.send(Kind.JOIN_QUERY, to, around.codec.query(wanted, visited, around.me))
 
     def _reply_received(self, frame: Frame) -> None:
         around = self._around
@@ -233,7 +236,8 @@ class Joining:
         """Return the link that a query goes on to; None if this peer answers it."""
         around = self._around
         assert around.me is not None
-        if len(query.visited) >= MAX_VISITED:
+        asked_again = query.asker.peer.node in query.visited
+        if asked_again or len(query.visited) >= MAX_VISITED:
             return None
         bits, hashes = self._parameters.bits, self._parameters.hashes
         asker = query.asker.peer

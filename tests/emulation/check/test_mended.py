@@ -83,6 +83,17 @@ def test_who_joins_at_a_bootstrap_peer_that_is_not_primary_is_linked_to_the_one_
     assert heard(scenario, 3, 3)
 
 
+def test_a_bootstrap_peer_answers_itself_if_who_it_asks_for_another_is_gone() -> None:
+    """Else it sends each of that one's queries on to the same peer, which is down."""
+    scenario = peers(
+        "semantic-overlay", 3, (1.0, 3, "subscribe"), (1.5, 2, "subscribe"), (42.0, 1, "publish")
+    )
+    crash = Fault(kind="crash", nodes=("n3",), start=1.5, end=11.5)
+    scenario = scenario.model_copy(update={"faults": (crash,)})
+    assert heard(scenario, 2, 3)
+    assert heard(scenario, 3, 3)
+
+
 def test_a_peer_that_has_left_says_so_to_who_sends_it_a_query() -> None:
     """Else that one goes on to send queries there, which nobody answers."""
     scenario = peers(
