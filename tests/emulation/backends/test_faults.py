@@ -16,12 +16,14 @@ from emulation.backends.hwsim import HwsimBackend
 from emulation.backends.mininet_wifi import MininetWifiBackend
 from emulation.backends.tap import TapBackend
 from emulation.backends.virtual import VirtualBackend
+from emulation.check.observed import observe
 from emulation.mobility.trajectory import Waypoint
 from emulation.network.driver import client_socket
 from emulation.network.processes import await_condition
+from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import RunFolder
 from emulation.workloads.base import Operation
-from nodeapp.wire import Frame, Kind, decode, decode_body
+from nodeapp.wire import EVENT_KINDS, Frame, Kind, decode, decode_body
 from tests.emulation.backends.test_tap import (
     Recorded,
     _nothing_left,  # noqa: F401  # a fixture
@@ -218,6 +220,44 @@ def test_a_rendezvous_outlives_a_crash_and_the_emptying_of_its_cell(tmp_path: Pa
     after = carriers(10.0, 14.0)
     assert after
     assert "sta3" not in after
+
+
+@pytest.mark.parametrize("protocol", ["flooding", "subscription-forwarding", "rendezvous-aodv"])
+def test_forged_events_with_numbers_far_ahead_silence_no_publisher(
+    tmp_path: Path, protocol: str
+) -> None:
+    topic = {"topic": "a"}
+    made = make_scenario(
+        *("roaming_field", protocol),
+        seed=1,
+        duration=9.0,
+        settings={"nodes": 4, "topics": 0, "speed": 0, "side": 100},
+    )
+    workload = [
+        Operation(time=0.5, node=2, action="subscribe", subscription=1, filter=TOPIC),
+        *(
+            Operation(time=3 + 0.5 * n, node=1, action="publish", sequence=n, event=topic)
+            for n in range(1, 11)
+        ),
+    ]
+    scenario = made.model_copy(update={"workload": tuple(workload)})
+    samples = observe(scenario).samples
+    event = decode(next(samples[kind] for kind in samples if kind in EVENT_KINDS))
+    forgeries = tuple(
+        Fault(kind="stranger", start=start, sender="sta1", datagram=datagram.hex())
+        for start, ahead in ((5.7, 2_000), (5.8, 2**30))
+        for datagram in [event._replace(sequence=event.sequence + ahead).encode()]
+    )
+    folder = RunFolder.create(tmp_path, scenario)
+    scenario = scenario.model_copy(update={"faults": forgeries})
+    observer = Recorded()
+    TapBackend().execute(scenario, folder, observer)
+    assert observer.problems == []
+    require_real_time(folder)
+    told = notified(folder, scenario)
+    assert {told["sta2", 1, number] for number in range(1, 11)} == {1}
+    heard = [packet for _, packet in timed(folder.radio_capture(scenario.nodes[1]))]
+    assert any(PubSub in packet and packet[PubSub].sequence > 2**30 for packet in heard)
 
 
 def pid_of(name: str) -> int:

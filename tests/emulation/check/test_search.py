@@ -45,7 +45,7 @@ PLANTED: tuple[tuple[type[Service], str, str, int, int], ...] = (
 )
 """The bug, the protocol it is in, what it violates first, within how many scenarios it is found,
 and to how many nodes it is shrunk at most."""
-SCENARIOS = 12
+SCENARIOS = 80
 """Of each protocol; the variable that multiplies examples multiplies them too."""
 
 
