@@ -52,10 +52,11 @@ def perform(name: str, asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Do what is left of a step; return all of its results, by unit."""
     step, path = STEPS[name], asked.out / f"{name}.jsonl"
     done = read(path, asked)
-    with path.open("w", encoding="utf-8") as journal:
-        print(json.dumps(options_of(asked)), file=journal)
-        for unit, result in done.items():
-            print(json.dumps([unit, result]), file=journal, flush=True)
+    whole = [options_of(asked), *done.items()]  # without a line that was cut short
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text("".join(f"{json.dumps(line)}\n" for line in whole), encoding="utf-8")
+    unfinished.replace(path)
+    with path.open("a", encoding="utf-8") as journal:
         for unit in step.units(asked):
             if unit in done:
                 continue

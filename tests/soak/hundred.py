@@ -185,6 +185,8 @@ def one(
     words: list[str], environment: Mapping[str, str], sent: signal.Signals | None, after: float
 ) -> int:
     """Make a run, which gets a signal after some seconds or none; return its exit code."""
+    # Who starts this in the background may ignore SIGINT.
+    words = ["env", "--default-signal=INT", *words]
     with subprocess.Popen(
         words, cwd=PROJECT, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:
