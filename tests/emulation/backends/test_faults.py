@@ -222,6 +222,17 @@ def test_a_rendezvous_outlives_a_crash_and_the_emptying_of_its_cell(tmp_path: Pa
     assert "sta3" not in after
 
 
+def test_a_kernel_without_time_namespaces_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = "emulation.backends.realtime.node_apps.TIME_NAMESPACE"
+    monkeypatch.setattr(where, tmp_path / "none")
+    scenario = quiet(faults="clock sta1 ahead 60 at 0")
+    folder = RunFolder.create(tmp_path, scenario)
+    with pytest.raises(BackendError, match=r"clock sta1 ahead 60 at 0: this kernel has no time"):
+        TapBackend().execute(scenario, folder, Recorded())
+
+
 @pytest.mark.parametrize("protocol", ["flooding", "subscription-forwarding", "rendezvous-aodv"])
 def test_forged_events_with_numbers_far_ahead_silence_no_publisher(
     tmp_path: Path, protocol: str
