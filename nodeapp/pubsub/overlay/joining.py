@@ -103,6 +103,7 @@ class Joining:
 
     def _ask_bootstrap(self, attempt: int) -> None:
         parameters, counters = self._parameters, self._around.counters
+        self._around.joining = True
         if attempt > parameters.join_attempts:
             self._waiting = None
             if self._serves:  # the others are not there: it is the first
@@ -115,6 +116,9 @@ class Joining:
                 "it, or name another with bootstrap"
             )
             counters["no bootstrap peer"] += 1
+            # Clients hear of it, and the peer goes on.
+            pause = parameters.heartbeat_interval
+            self._waiting = self._host.call_later(pause, self._ask_bootstrap, 1)
             return
         if attempt > 1:
             counters["bootstrap peers asked again"] += 1
@@ -188,6 +192,7 @@ class Joining:
         """Be in: tell those that it has chosen; come back for what is not covered."""
         around, parameters = self._around, self._parameters
         around.joining = False
+        self.trouble = ""
         if around.is_primary:
             around.adopt(around.choice())
         self._joined()

@@ -94,6 +94,16 @@ def test_a_bootstrap_peer_answers_itself_if_who_it_asks_for_another_is_gone() ->
     assert heard(scenario, 3, 3)
 
 
+def test_a_peer_that_has_given_up_asks_again() -> None:
+    """Else it is out for good if its bootstrap peer was down when it came."""
+    scenario = peers("semantic-overlay", 2, (1.0, 2, "subscribe"), (44.0, 1, "publish"))
+    crash = Fault(kind="crash", nodes=("n1",), start=1.0, end=21.0)
+    assert heard(scenario.model_copy(update={"faults": (crash,)}), 2, 2)
+    for_good = Fault(kind="crash", nodes=("n1",), start=1.0)
+    scenario = peers("semantic-overlay", 3, (1.0, 3, "subscribe"), (31.5, 2, "publish"))
+    assert not heard(scenario.model_copy(update={"faults": (for_good,)}), 3, 2)
+
+
 def test_a_peer_that_has_left_says_so_to_who_sends_it_a_query() -> None:
     """Else that one goes on to send queries there, which nobody answers."""
     scenario = peers(
