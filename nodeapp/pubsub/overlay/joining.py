@@ -60,6 +60,8 @@ class Joining:
         """Bits that were not covered after the last answer."""
         self._requeries = 0
         self._waiting: Timer | None = None
+        self._held: list[Frame] = []
+        """Queries to answer when this peer, which joined because of them, is in."""
 
     def begin(self) -> None:
         """Look for others."""
@@ -199,6 +201,9 @@ class Joining:
         if around.uncovered() and self._requeries < parameters.requeries:
             self._requeries += 1
             self._host.call_later(parameters.requery_interval, self.again, around.me)
+        held, self._held = self._held, []
+        for frame in held:
+            self._query_received(frame)
 
     # Being asked.
 
@@ -222,6 +227,9 @@ class Joining:
                 self._say_left(query.visited)
                 return
             self._enter(frozenset())
+            if around.joining and len(self._held) < MAX_VISITED:
+                self._held.append(frame)
+                return
         nearer = self._nearer(query)
         if nearer is not None:
             body = around.codec.query(query.wanted, [*query.visited, around.node], asker)

@@ -94,6 +94,23 @@ def test_a_bootstrap_peer_answers_itself_if_who_it_asks_for_another_is_gone() ->
     assert heard(scenario, 3, 3)
 
 
+def test_a_bootstrap_peer_that_knows_nobody_any_more_answers_when_it_is_in() -> None:
+    """Else who comes first after its restart hears of nobody, and its events are lost."""
+    scenario = peers(
+        "semantic-overlay",
+        4,
+        (1.0, 2, "subscribe"),
+        (1.0, 3, "subscribe"),
+        (44.0, 4, "publish"),
+    )
+    narrow = scenario.workload[0].model_copy(update={"filter": (("price", "<", 500),)})
+    crash = Fault(kind="crash", nodes=("n1",), start=11.5, end=13.5)
+    changes = {"workload": (narrow, *scenario.workload[1:]), "faults": (crash,), "seed": 0}
+    scenario = scenario.model_copy(update=changes)
+    assert heard(scenario, 2, 3)
+    assert heard(scenario, 3, 3)
+
+
 def test_a_peer_that_has_given_up_asks_again() -> None:
     """Else it is out for good if its bootstrap peer was down when it came."""
     scenario = peers("semantic-overlay", 2, (1.0, 2, "subscribe"), (44.0, 1, "publish"))
