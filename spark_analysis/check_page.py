@@ -66,8 +66,8 @@ def _finding(finding: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _properties(outcome: Mapping[str, Any]) -> TextTable:
     rows = [
-        [each["property"], each["what must hold"], count(each["runs"]), count(each["violations"])]
-        for each in outcome["properties"]
+        [rule["property"], rule["what must hold"], count(rule["runs"]), count(rule["violations"])]
+        for rule in outcome["properties"]
     ]
     note = "Runs are drawn scenarios and those to shrink one; a violation ends the judging of one."
     head = ("Property", "What must hold", "Runs", "Violations")
