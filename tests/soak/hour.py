@@ -207,7 +207,7 @@ def rows(results: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
         yield "its deliveries", f"{result['delivered']:.1%}" if result["delivered"] else "none"
         for name, (value, unit_) in result["checks"].items():
             if value is not None and "late" in name:
-                yield name, f"{value:,.3g} {unit_}"
+                yield name, f"{value:,.{0 if value >= 100 else 1}f} {unit_}"
         memory = result["memory"]
         if memory:
             most = max(memory, key=lambda name: float(memory[name][1] / memory[name][0]))
