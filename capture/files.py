@@ -14,6 +14,7 @@ import mmap
 import os
 import signal
 import struct
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,8 +22,8 @@ from typing import Final
 
 RECORD_HEADER: Final = struct.Struct("=8xI4x")
 """The captured length in a record header, in the byte order of this machine as scapy writes it."""
-
-
+LETTING_GO: Final = 1.0
+"""Seconds for the guard to end in; a run kills its recorder after three."""
 UNOPENED: Final = -1
 """Size of a file that this process has not created yet."""
 
@@ -129,11 +130,16 @@ class Guard:
         self._lifeline = lifeline
 
     def dismiss(self) -> None:
-        """Let it go, once the files are closed."""
+        """Let it go, once the files are closed; kill it if it does not within `LETTING_GO`."""
         os.close(self._lifeline)
         with suppress(ProcessLookupError):  # stopped by a signal, it would not end by itself
             os.kill(self.pid, signal.SIGCONT)
-        os.waitpid(self.pid, 0)
+        deadline = time.monotonic() + LETTING_GO
+        while os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > deadline:
+                os.kill(self.pid, signal.SIGKILL)  # it has nothing left to do
+                return
+            time.sleep(0.002)
 
 
 def guard(paths: Sequence[Path], sizes: memoryview) -> Guard:

@@ -142,7 +142,7 @@ def check(
     ] = False,
     report: Annotated[
         bool,
-        typer.Option("--report", help="run each finding once more, for its report and replay"),
+        typer.Option("--report", help="write a page; run each finding once more, for its replay"),
     ] = False,
     as_json: JsonOption = False,
     be_quiet: QuietOption = False,
@@ -193,8 +193,11 @@ def check(
         fail(f"--budget {budget} was over before a scenario was drawn: raise it", USAGE)
     console.print(_summary(protocol, progress), highlight=False, soft_wrap=True)
     reports = _reports(cases) if report else {}
+    outcome = _outcome(protocol, seed, progress, cases, reports)
+    if report:
+        _write_page(folder, outcome)
     if as_json:
-        print_json(_outcome(protocol, seed, progress, cases, reports))
+        print_json(outcome)
     _end(cases, strict)
 
 
@@ -407,6 +410,17 @@ def _summary(protocol: str, progress: SearchProgress) -> str:
     return f"{protocol}: {_state(progress)}: {verdict}\n{seen}"
 
 
+def _write_page(folder: Path, outcome: Mapping[str, Any]) -> None:
+    from spark_analysis.check_page import write_page
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        page = write_page(folder / "report.html", outcome)
+    except OSError as error:
+        fail(f"cannot write in {folder}: {error.strerror}")
+    console.print(f"page: {page}", highlight=False, soft_wrap=True)
+
+
 def _outcome(
     protocol: str,
     seed: int,
@@ -424,6 +438,16 @@ def _outcome(
         "seconds": round(progress.seconds, 3),
         "kinds": progress.kind_names(),
         "kinds without a message": progress.unused(),
+        "frames": progress.frames(),
+        "properties": [
+            {
+                "property": name,
+                "what must hold": (property_named(name).__doc__ or "").partition("\n")[0],
+                "runs": progress.judged[name],
+                "violations": progress.violated[name],
+            }
+            for name in sorted(progress.judged)
+        ],
         "findings": [
             {
                 "property": case.finding.property,

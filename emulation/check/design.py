@@ -13,10 +13,12 @@ from nodeapp.pubsub.base import Service
 FEWEST, MOST = 2, 12
 """Nodes of a scenario."""
 STRANGER: Final = "stranger"
-FAULTS: Final[tuple[Kind, ...]] = ("crash", "radio", "link", "partition", "disturb")
+FAULTS: Final[tuple[Kind, ...]] = (
+    *("crash", "radio", "link", "partition", "disturb", "jam", "position", "clock"),
+)
 """Kinds of faults that are drawn unless others are asked for."""
 DRAWN: Final[tuple[Kind, ...]] = (*FAULTS, "stranger")
-"""Those that can be asked for.  On the radio of drawn scenarios a jammer has no effect."""
+"""Those that can be asked for."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from emulation.check.choices import BEGIN, HALF, NUMBER, RANGE, STEP, Draw, DrawnNetwork, at
-from emulation.check.design import STRANGER, Design
+from emulation.check.design import MOST, STRANGER, Design
 from emulation.check.forging import CHANGES, forged
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.connectivity import connected
@@ -18,6 +18,14 @@ LENGTHS: Final = (4, None, 1, 2, 10, 20)
 """Halves of a second that a fault lasts; None: for good, if the others stay connected."""
 DISTURBED: Final = (("lose", 0.5), ("duplicate", 1.0), ("delay", 1.0))
 """What is done to packets of a disturbed link, one of them each time."""
+JAMMED: Final = 0.9
+"""Share of the time that a jammer is on that is not on all the time, ..."""
+PERIOD: Final = 0.1
+"""... of each so many seconds."""
+AHEAD: Final = (1, 60, 3_600, 1_000_000)
+"""Seconds by which a clock is ahead."""
+OFFSETS: Final = ((20.0, 0.0), (0.0, 60.0), (-150.0, 0.0), (300.0, 300.0), (0.0, -1e5))
+"""Metres by which a position is wrong: within the radio's range, and beyond."""
 MOST_FAULTS: Final = 3
 MOST_FORGED: Final = 4
 
@@ -44,7 +52,7 @@ def _kinds(design: Design, network: DrawnNetwork) -> list[Any]:
     """Return the kinds to draw from; those of disturbed links with what is done to packets."""
     kinds: list[Any] = [
         kind
-        for kind in ("crash", "radio", "crash", "link", "partition")
+        for kind in ("crash", "radio", "crash", "link", "partition", "jam", "clock", "position")
         if kind in design.faults and (network.wire is None or kind in ON_A_SWITCH)
     ]
     if "disturb" in design.faults and not network.points:
@@ -56,40 +64,37 @@ def _failing(design: Design, network: DrawnNetwork, choices: Any) -> Iterator[Fa
     gone = set[str]()
     for (kind, length), who, other, begin in choices:
         start = HALF * begin
-        end = start + HALF * (length or LENGTHS[0])
-        nodes = network.nodes if kind == "crash" else network.clients
-        name = at(nodes, who).name
+        span = {"start": start, "end": start + HALF * (length or LENGTHS[0])}
+        nodes = network.nodes if kind in ("crash", "clock") else network.clients
+        node = at(nodes, who)
+        name = node.name
         peers = [node.name for node in nodes if node.name != name]
         if kind == "crash":
-            lasts = length is None and _can_go(design, network, gone | {name})
-            gone |= {name} if lasts else set()
-            yield _fault("crash", (name,), start, None if lasts else end)
+            if length is None and _can_go(design, network, gone | {name}):
+                gone.add(name)
+                span["end"] = None
+            yield Fault(kind="crash", nodes=(name,), **span)
         elif kind in DISTURBED and peers:
-            yield _fault("disturb", (name, at(peers, other)), start, end, *kind)
+            way, value = kind
+            yield Fault(kind="disturb", nodes=(name, at(peers, other)), **{way: value}, **span)
         elif kind == "link" and peers:
-            yield _fault("link", (name, at(peers, other)), start, end)
+            yield Fault(kind="link", nodes=(name, at(peers, other)), **span)
         elif kind == "partition":
             x = STEP * (who - 3) + STEP / 2
-            line = (x, 0.0, x, STEP)
-            text = f"partition x={x:g} at {start:g} for {end - start:g}"
-            yield Fault(kind="partition", line=line, start=start, end=end, text=text)
+            yield Fault(kind="partition", line=(x, 0.0, x, STEP), **span)
         elif kind == "radio":
-            yield _fault("radio", (name,), start, end)
-
-
-def _fault(
-    kind: Any,
-    names: tuple[str, ...],
-    start: float,
-    end: float | None,
-    how: str = "",
-    value: float = 0.0,
-) -> Fault:
-    until = "" if end is None else f" for {end - start:g}"
-    words = [kind, *names, *([how, f"{value:g}"] if how else [])]
-    fields: dict[str, Any] = {how: value} if how else {}
-    text = f"{' '.join(words)} at {start:g}{until}"
-    return Fault(kind=kind, nodes=names, start=start, end=end, text=text, **fields)
+            yield Fault(kind="radio", nodes=(name,), **span)
+        elif kind == "jam":
+            _, x, y = node.waypoints[-1]
+            near = (x + STEP * (other - MOST // 2), y)
+            duty = 1.0 if length is None else JAMMED
+            yield Fault(kind="jam", position=near, duty=duty, period=PERIOD, **span)
+        elif kind == "clock":
+            yield Fault(kind="clock", nodes=(name,), start=0.0, ahead=float(at(AHEAD, other)))
+        elif kind == "position":
+            if length is None and design.service.promises.misplaced:
+                span["end"] = None
+            yield Fault(kind="position", nodes=(name,), offset=at(OFFSETS, other), **span)
 
 
 def _stranger(
@@ -98,9 +103,7 @@ def _stranger(
     """Return what a stranger sends in a node's name: a recorded frame, changed."""
     sender = at(network.nodes, who)
     datagram = forged(design.frames[frame], change, sender.id).hex()
-    start = HALF * begin
-    text = f"stranger {datagram} as {sender.name} at {start:g}"
-    return Fault(kind=STRANGER, sender=sender.name, datagram=datagram, start=start, text=text)
+    return Fault(kind=STRANGER, sender=sender.name, datagram=datagram, start=HALF * begin)
 
 
 def _can_go(design: Design, network: DrawnNetwork, gone: set[str]) -> bool:

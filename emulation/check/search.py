@@ -73,6 +73,10 @@ class SearchProgress:
     """Datagrams between nodes, by kind."""
     handled: set[int] = field(default_factory=set)
     """Kinds that some node has a handler for."""
+    judged: Counter[str] = field(default_factory=Counter)
+    """Runs in which a property was looked at, by name, ..."""
+    violated: Counter[str] = field(default_factory=Counter)
+    """... and in which it did not hold."""
     findings: list[Counterexample] = field(default_factory=list)
 
     @property
@@ -83,6 +87,11 @@ class SearchProgress:
     def kind_names(self) -> list[str]:
         """Return the names of the kinds of messages that were seen between nodes."""
         return _names(self.kinds)
+
+    def frames(self) -> dict[str, int]:
+        """Return how many messages of each of these kinds were sent between nodes."""
+        kinds = sorted(self.kinds)
+        return {Kind(kind).name: self.kinds[kind] for kind in kinds if kind in KINDS}
 
     def unused(self) -> list[str]:
         """Return the names of the kinds that have a handler, which no message has called."""
@@ -199,6 +208,8 @@ class Chunk:
     shrinking: int = 0
     kinds: Counter[int] = field(default_factory=Counter)
     handled: set[int] = field(default_factory=set)
+    judged_by: Counter[str] = field(default_factory=Counter)
+    violated: Counter[str] = field(default_factory=Counter)
     finding: Counterexample | None = None
     _watch: Callable[[Chunk], None] | None = field(default=None, repr=False)
 
@@ -234,7 +245,13 @@ class Chunk:
             gc.collect()
         if self._watch is not None:
             self._watch(self)
-        return judge(observed, self.design, properties)
+        finding = judge(observed, self.design, properties)
+        for rule in properties:
+            self.judged_by[rule.name] += 1
+            if finding is not None and finding.property == rule.name:
+                self.violated[rule.name] += 1
+                break
+        return finding
 
     def _with_fewer_nodes(self, finding: Counterexample, rng: random.Random) -> Counterexample:
         """Look for the same among fewer nodes, which shrinking may not have come to."""
@@ -353,7 +370,10 @@ class Search:
 
     def _told(self, chunk: Chunk) -> None:
         if self._watch is not None:
-            progress = replace(self.progress, kinds=self.progress.kinds.copy())
+            before = self.progress
+            counters = ("kinds", "judged", "violated")
+            copies = {name: getattr(before, name).copy() for name in counters}
+            progress = replace(before, handled=set(before.handled), **copies)
             _add(progress, chunk)
             self._watch(progress)
 
@@ -368,4 +388,6 @@ def _add(progress: SearchProgress, chunk: Chunk) -> None:
     progress.shrinking += chunk.shrinking
     progress.kinds.update(chunk.kinds)
     progress.handled |= chunk.handled
+    progress.judged.update(chunk.judged_by)
+    progress.violated.update(chunk.violated)
     progress.seconds = time.monotonic() - progress.started

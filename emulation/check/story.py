@@ -61,6 +61,8 @@ def _fails(fault: Fault) -> str:
     if fault.kind == "crash":
         back = "" if fault.end is None else f" and starts again at {fault.end:g} s"
         return f"{who} crashes at {fault.start:g} s{back or ' for good'}"
+    if fault.kind == "clock":
+        return f"the clock of {who} is {fault.ahead:g} s ahead"
     if fault.kind == "partition":
         assert fault.line is not None
         what = f"the field is cut at x = {fault.line[0]:g} m"
@@ -68,6 +70,12 @@ def _fails(fault: Fault) -> str:
         return _sends(fault)
     elif fault.kind == "disturb":
         what = f"what passes between {who} {_disturbed(fault)}"
+    elif fault.kind == "jam":
+        assert fault.position is not None
+        what = f"a jammer is on for {fault.duty:.0%} of the time at {_point(fault.position)}"
+    elif fault.kind == "position":
+        assert fault.offset is not None
+        what = f"{who} takes itself to be {_point(fault.offset)} m from its place"
     elif fault.kind == "link":
         what = f"{who} cannot hear each other"
     else:

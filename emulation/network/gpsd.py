@@ -8,7 +8,7 @@ often with more than 200) and once a second otherwise.  Protocol: gpsd_json(5).
     python -m emulation.network.gpsd CONFIG.json
 
 with {"stations": [{"name", "pid", "waypoints"}], "control": path}; control operations ping,
-start {epoch}, move {name, x, y}, release {name}, stop.
+start {epoch}, move {name, x, y}, release {name}, misplace {name, x, y} (by how much), stop.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class PositionServer:
         self._trace = trace
         self._plane = Plane()
         self._overrides: dict[int, Position] = {}
+        self._errors: dict[int, tuple[float, float]] = {}
         self._epoch: float | None = None
         self._watchers: dict[int, set[asyncio.StreamWriter]] = {
             index: set() for index in self._indices.values()
@@ -66,6 +67,13 @@ class PositionServer:
                 self._epoch = epoch
             case {"op": "move", "name": name, "x": int() | float() as x, "y": int() | float() as y}:
                 self._overrides[self._index(name)] = Position(x, y)
+            case {
+                "op": "misplace",
+                "name": name,
+                "x": int() | float() as x,
+                "y": int() | float() as y,
+            }:
+                self._errors[self._index(name)] = x, y
             case {"op": "release", "name": name}:
                 self._overrides.pop(self._index(name), None)
             case {"op": "stop"}:
@@ -86,6 +94,8 @@ class PositionServer:
         if position is None:
             x, y = self._trace.position(index, elapsed)
             position = Position(x, y, *self._trace.velocity(index, elapsed))
+        dx, dy = self._errors.get(index, (0.0, 0.0))
+        position = position._replace(x=position.x + dx, y=position.y + dy)
         return encode_report(position, self._plane, time.time())
 
     async def serve(self, index: int, listener: socket.socket) -> None:

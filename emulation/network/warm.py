@@ -116,11 +116,13 @@ class Warm:
         *,
         namespaces_of: int | None = None,
         dies_with_run: bool = False,
+        clock_ahead: float = 0.0,
     ) -> Forked:
         """Start the equivalent of `python -m module arguments...` in a session of its own.
 
         `namespaces_of` is a process whose network and files it gets; with `dies_with_run` it is
-        killed when this process ends, however that ends.  Raises OSError if no process can be
+        killed when this process ends, however that ends.  Its monotonic clock is `clock_ahead`
+        seconds ahead of this process's.  Raises OSError if no process can be
         forked, or the warm process has ended or does not answer within `START_LIMIT` seconds.
         """
         request = {
@@ -128,6 +130,7 @@ class Warm:
             "arguments": list(arguments),
             "namespaces_of": namespaces_of,
             "dies_with_run": dies_with_run,
+            "clock_ahead": clock_ahead,
         }
         descriptor = output if isinstance(output, int) else output.fileno()
         with self._lock:
@@ -394,6 +397,8 @@ def _run(request: Mapping[str, Any], warm: int) -> None:
     os.setsid()
     if request["namespaces_of"] is not None:
         holder.enter(request["namespaces_of"])
+    if request["clock_ahead"]:
+        holder.set_clock_ahead(request["clock_ahead"])
     module = request["module"]
     words = [sys.executable, "-m", module, *request["arguments"]]
     holder.show(b"\0".join(word.encode() for word in words), *holder.room())

@@ -13,7 +13,7 @@ frame's receivers and not in `lost`.  A station that transmits hears nothing (ha
 each piece has its own SINR and its bits survive accordingly (as ns-3's InterferenceHelper does).
 
 *Unit disk.*  Frames that overlap at a station destroy each other there; in a unit disk without
-collisions frames do not interact at all.
+collisions only the bursts of jammers destroy frames.
 
 *Threshold.*  Without bit errors there is no noise either.  Of two frames that a station senses at
 once it loses the later one; it loses the first too, unless that is stronger by the capture
@@ -23,7 +23,7 @@ threshold (ns-2.35, `Mac802_11::recv`: a stronger frame does not capture a recei
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -175,6 +175,8 @@ class Air:
         """Source: its frame on the air."""
         self.watch: Callable[[Transmission], None] | None = None
         """Called with every frame that is put on the air."""
+        self._bursts = 0
+        """How many of them are jammers'."""
         self._noise = noise_mw
         self._capture_db = radio.capture_threshold_db
         self._unit_disk = isinstance(radio.propagation, UnitDisk)
@@ -189,7 +191,8 @@ class Air:
         row, receivers_reach = new.row, -1.0
         if self.watch is not None:
             self.watch(new)
-        for old in self.active.values() if self._collisions else ():
+        self._bursts += row.jams
+        for old in self._interferers(row.jams):
             if old.end <= new.start:
                 continue  # an acknowledgement starts a little later than it is put on the air
             other = old.row
@@ -211,6 +214,12 @@ class Air:
                 else:
                     self._lock_by_sinr(new, old)
         self.active[new.source] = new
+
+    def _interferers(self, is_burst: bool) -> Iterable[Transmission]:
+        """Return the frames on the air that a new one interacts with, if it is near."""
+        if self._collisions or is_burst:
+            return self.active.values()
+        return [old for old in self.active.values() if old.row.jams] if self._bursts else ()
 
     def _lock_by_threshold(self, new: Transmission, old: Transmission) -> None:
         """Decide which receivers of either frame sense the other one too strongly."""
@@ -246,6 +255,7 @@ class Air:
     def remove(self, frame: Transmission) -> None:
         """Remove a frame from the air, at its end, before its receivers are determined."""
         del self.active[frame.source]
+        self._bursts -= frame.row.jams
 
     @staticmethod
     def forget(frame: Transmission) -> None:

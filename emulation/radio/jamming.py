@@ -1,8 +1,7 @@
 """Jammers: sources of noise that come and go in bursts, on the air beside the stations' frames.
 
 A burst is a `Transmission` that nobody decodes: interference to receivers that hear it, and busy
-air to stations that sense it.  On a unit disk without collisions frames do not interact, so jammers
-have no effect.
+air to stations that sense it.  On a unit disk it reaches as far as the stations do.
 """
 
 from __future__ import annotations

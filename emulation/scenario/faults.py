@@ -10,6 +10,8 @@
     disturb ONE OTHER lose P duplicate Q delay S at T for D
                                      frames between two nodes are lost, arrive twice, or late
     stranger HEX as SENDER to WHO at T   somebody else sends a datagram in a node's name
+    position WHO off X,Y at T for D  nodes take themselves to be X,Y metres from where they are
+    clock WHO ahead S at 0           the clocks of nodes are S seconds ahead of the others
 
 T and D are seconds; without "for D" a fault lasts to the end.  WHO is a share of the stations
 ("30%"), a number of them ("3 of them") drawn from the seed, or names with commas between.  Several
@@ -19,7 +21,10 @@ of each `period` seconds (10 ms unless "period S" follows); it disturbs the stat
 `disturb` takes what has arrived: P and Q are shares of the packets, and each is kept back for 0 to
 S seconds, so that they overtake each other.  The radios acknowledge what is lost like that, as when
 the kernel drops it.  A stranger sends one packet with the address of SENDER, a node's name or
-number, which is heard by all (`to WHO` left out) or by those named.
+number, which is heard by all (`to WHO` left out) or by those named; HEX is `-` if it is empty.
+
+A wrong position is that of the receiver, from its next fix on; several add up.  Clocks are those
+that protocols read, which do not jump: a run begins with them.
 
 Faults are drawn when the scenario is made, so that they are the same on every backend.
 """
@@ -36,10 +41,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from emulation.errors import ScenarioError, first_problem
 from emulation.plain_file import read_plain_file
-from emulation.radio.spec import RadioSpec, UnitDisk
+from emulation.radio.spec import RadioSpec
 
-Kind = Literal["crash", "radio", "access-point", "link", "partition", "jam", "disturb", "stranger"]
-ON_A_SWITCH: Final = ("crash", "disturb", "stranger")
+Kind = Literal[
+    "crash",
+    "radio",
+    "access-point",
+    "link",
+    "partition",
+    "jam",
+    "disturb",
+    "stranger",
+    "position",
+    "clock",
+]
+ON_A_SWITCH: Final = ("crash", "disturb", "stranger", "clock")
 """Kinds that hosts with cables can have."""
 LONGEST: Final = 1_400
 """Bytes of a stranger's datagram, which fits into one packet."""
@@ -53,6 +69,12 @@ NO_RADIOS: Final = (
 )
 PERIOD: Final = 0.01
 """Seconds of a jammer's cycle."""
+NAMED: Final = ("crash", "radio", "access-point", "position", "clock")
+"""Kinds that nodes are named for, or drawn."""
+DISTURBED: Final = ("lose", "duplicate", "delay")
+"""What `disturb` does to packets."""
+EMPTY: Final = "-"
+"""A datagram of no bytes."""
 
 _COMMENT: Final = re.compile(r"(^|\s)#.*")
 _WHEN: Final = re.compile(r"(?P<what>.+?)\s+at\s+(?P<start>\S+)(?:\s+for\s+(?P<length>\S+))?")
@@ -63,7 +85,9 @@ class Fault(BaseModel):
 
     `nodes` are names of nodes or access points, two for a link.  `line` is x0, y0, x1, y1 of two
     points on a partition's line and `position` that of a jammer, metres.  `lose`, `duplicate` and
-    `delay` are of `disturb`, `sender` and `datagram` of a stranger, who is heard by `nodes`.
+    `delay` are of `disturb`, `sender` and `datagram` of a stranger, who is heard by `nodes`;
+    `offset`, metres, is of wrong positions and `ahead`, seconds, of clocks.  `text` is written if
+    it is not given.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -82,6 +106,8 @@ class Fault(BaseModel):
     delay: float = Field(0.0, ge=0, le=60, description="seconds, at most")
     sender: str = Field("", description="name or number of a node")
     datagram: str = Field("", pattern="^([0-9a-f]{2})*$", description="hexadecimal")
+    offset: tuple[float, float] | None = Field(None, description="metres")
+    ahead: float = Field(0.0, ge=0, le=1e6, description="seconds")
     text: str = Field("", description="as it was written")
 
     @model_validator(mode="after")
@@ -102,9 +128,45 @@ class Fault(BaseModel):
             raise ValueError("numbers of nodes are 1 to 16777214")
         if len(self.datagram) > 2 * LONGEST:
             raise ValueError(f"a stranger's datagram has {LONGEST} bytes at most")
-        if self.kind in ("crash", "radio", "access-point") and not self.nodes:
+        if self.kind in NAMED and not self.nodes:
             raise ValueError(f"a fault of kind {self.kind} needs names")
+        if self.kind == "position" and self.offset is None:
+            raise ValueError("a wrong position needs an offset")
+        if self.kind == "clock" and (self.start or self.end is not None or not self.ahead):
+            raise ValueError("a clock is ahead by more than 0 s, `at 0`, without `for`")
+        if not self.text:
+            object.__setattr__(self, "text", self._written())
         return self
+
+    def _written(self) -> str:
+        """Return it as `make_faults` reads it, to the microsecond."""
+        words = [self.kind, *self._what(), "at", _plain(self.start)]
+        if self.end is not None:
+            words += ["for", _plain(self.end - self.start)]
+        return " ".join(words)
+
+    def _what(self) -> Iterator[str]:
+        names = ",".join(self.nodes)
+        if self.kind == "partition" and self.line is not None:
+            yield from (_written_point(self.line[:2]), _written_point(self.line[2:]))
+        elif self.kind == "jam" and self.position is not None:
+            yield _written_point(self.position)
+            yield from ("power", _plain(self.power_dbm), "duty", _plain(self.duty))
+            yield from ("period", _plain(self.period))
+        elif self.kind == "stranger":
+            yield from (self.datagram or EMPTY, "as", self.sender)
+            yield from ("to", names) if names else ()
+        elif self.kind == "position" and self.offset is not None:
+            yield from (names, "off", _written_point(self.offset))
+        elif self.kind == "clock":
+            yield from (names, "ahead", _plain(self.ahead))
+        elif self.kind in NAMED:
+            yield names
+        else:
+            yield from self.nodes
+            for way in DISTURBED:
+                if value := getattr(self, way):
+                    yield from (way, _plain(value))
 
     def until(self, duration: float) -> float:
         """Return when it ends in a run of `duration` seconds."""
@@ -115,7 +177,18 @@ class Fault(BaseModel):
     @property
     def is_of_radio(self) -> bool:
         """Whether the medium causes it by itself."""
-        return self.kind not in ("crash", "stranger")
+        return self.kind not in ("crash", "stranger", "position", "clock")
+
+
+def clock_ahead(faults: Iterable[Fault], node: str) -> float:
+    """Return by how many seconds a node's clock is ahead of others."""
+    return sum(fault.ahead for fault in faults if node in fault.nodes)
+
+
+def position_error(faults: Iterable[Fault], node: str) -> tuple[float, float]:
+    """Return how far from where it is a node takes itself to be, metres, while faults last."""
+    offsets = [f.offset for f in faults if f.offset is not None and node in f.nodes]
+    return sum(x for x, _ in offsets), sum(y for _, y in offsets)
 
 
 def down(faults: Iterable[Fault], node: str, kind: Kind) -> Iterator[tuple[float, float | None]]:
@@ -168,8 +241,8 @@ def make_faults(
     for text in texts:
         try:
             fault = _parse(text, stations, hosts, access_points, area, duration, rng)
-            if fault is not None:
-                _check_possible(fault, radio)
+            if fault is not None and radio is None and fault.kind not in ON_A_SWITCH:
+                raise ValueError(NO_RADIOS)
         except ValueError as error:
             reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise ScenarioError(f"fault {text!r}: {reason}") from None
@@ -199,15 +272,18 @@ def _parse(
     if start >= duration:
         raise ValueError(f"it would begin at {start:g} s, but the run ends at {duration:g} s")
     common = {"start": start, "end": end, "text": text.strip()}
-    if kind in ("crash", "radio", "access-point"):
+    if kind in NAMED:
+        value: dict[str, Any] = {}
+        if kind in ("position", "clock"):
+            words, value = _value(kind, words)
         among = access_points if kind == "access-point" else stations
-        named = [*stations, *hosts] if kind == "crash" else among
+        named = among if kind in ("radio", "access-point") else [*stations, *hosts]
         nodes = _who(words, among, named, rng, kind)
-        return Fault(kind=kind, nodes=nodes, **common) if nodes else None
+        return Fault(kind=kind, nodes=nodes, **value, **common) if nodes else None
     if kind == "stranger":
         return Fault(kind=kind, **_stranger(words, stations, hosts, rng), **common)
     if kind == "disturb":
-        shares = _values(words[2:], {"lose": "lose", "duplicate": "duplicate", "delay": "delay"})
+        shares = _values(words[2:], {way: way for way in DISTURBED})
         if shares is None or len(words) < 2:
             raise ValueError(
                 "it is `disturb ONE OTHER lose SHARE duplicate SHARE delay SECONDS at T for D`"
@@ -228,18 +304,17 @@ def _parse(
     raise ValueError(f"{kind} is none of {', '.join(get_args(Kind))}: write it as `{EXAMPLE}`")
 
 
-def _check_possible(fault: Fault, radio: RadioSpec | None) -> None:
-    """Raise ValueError if there is nothing that the fault could affect."""
-    if radio is None:
-        if fault.kind not in ON_A_SWITCH:
-            raise ValueError(NO_RADIOS)
-        return
-    propagation = radio.propagation
-    if fault.kind == "jam" and isinstance(propagation, UnitDisk) and not propagation.collisions:
-        raise ValueError(
-            "a unit disk without collisions has no interference, so nothing can be jammed: "
-            "choose another propagation model"
-        )
+def _value(kind: str, words: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the words that say whose position or clock is wrong, and by what."""
+    if words[-2:-1] == ["off"] and kind == "position":
+        return words[:-2], {"offset": _point(words[-1])}
+    if words[-2:-1] == ["ahead"] and kind == "clock":
+        return words[:-2], {"ahead": _number(words[-1], "the time after `ahead`")}
+    raise ValueError(
+        "it is `position WHO off X,Y at T for D`, metres"
+        if kind == "position"
+        else "it is `clock WHO ahead S at 0`, seconds"
+    )
 
 
 def _who(
@@ -318,7 +393,7 @@ def _stranger(
     if len(words) < 3 or words[1] != "as" or words[3:4] not in ([], ["to"]):
         raise ValueError("a stranger is `stranger HEX as SENDER to WHO at T`")
     try:
-        datagram = bytes.fromhex(words[0]).hex()
+        datagram = bytes.fromhex("" if words[0] == EMPTY else words[0]).hex()
     except ValueError:
         raise ValueError(f"{words[0][:20]!r} is not a datagram in hexadecimal") from None
     if not words[2].isdecimal():
@@ -332,6 +407,15 @@ def _point(text: str) -> tuple[float, float]:
     if len(parts) != 2:
         raise ValueError(f"{text!r} is not a point X,Y in metres")
     return _number(parts[0], "x"), _number(parts[1], "y")
+
+
+def _written_point(point: Sequence[float]) -> str:
+    return ",".join(map(_plain, point))
+
+
+def _plain(value: float) -> str:
+    """Return a number as it is written in a text, to the sixth decimal."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def _number(text: str, what: str) -> float:

@@ -163,7 +163,7 @@ class Scenario(BaseModel):
         stations = {node.name for node in self.stations}
         points = {point.name for point in self.access_points}
         named = {
-            "crash": names,
+            **dict.fromkeys(("crash", "position", "clock"), names),
             "radio": stations,
             "access-point": points,
             "link": stations | points,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from emulation.radio.disturbances import Disturbances
-from emulation.scenario.faults import Fault
+from emulation.scenario.faults import Fault, position_error
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.channel import Channel, Hand
 from emulation.virtual.clock import Clock
@@ -83,9 +83,13 @@ class VirtualFaults:
         self._channel = channel
         self._hosts = hosts
         self._boot = boot
+        self._misplacing: list[Fault] = []
+        """Active faults of positions."""
         self._down: Counter[str] = Counter()
         """Names of nodes whose app is down, with the number of faults that keep it down."""
         for fault in scenario.faults:
+            if fault.kind == "clock":
+                continue  # hosts begin with it
             clock.call_at(fault.start, self.begin, fault)
             if fault.end is not None:
                 clock.call_at(fault.end, self.end, fault)
@@ -98,6 +102,10 @@ class VirtualFaults:
         if fault.kind == "disturb":
             assert self._disturbances is not None
             self._disturbances.begin(fault)
+            return
+        if fault.kind == "position":
+            self._misplacing.append(fault)
+            self._misplace(fault)
             return
         if fault.is_of_radio:
             self._channel.faults.begin(fault, self._clock.now)
@@ -113,6 +121,10 @@ class VirtualFaults:
             assert self._disturbances is not None
             self._disturbances.end(fault)
             return
+        if fault.kind == "position":
+            self._misplacing.remove(fault)
+            self._misplace(fault)
+            return
         if fault.is_of_radio:
             self._channel.faults.end(fault, self._clock.now)
             return
@@ -121,6 +133,10 @@ class VirtualFaults:
             if not self._down[name]:
                 self._hosts[name].begin_again()
                 self._boot(self._hosts[name])
+
+    def _misplace(self, fault: Fault) -> None:
+        for name in fault.nodes:
+            self._hosts[name].motion.misplace(*position_error(self._misplacing, name))
 
     def _forge(self, fault: Fault) -> None:
         """Hand a stranger's packet to those who hear it."""

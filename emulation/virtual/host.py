@@ -9,9 +9,11 @@ from __future__ import annotations
 import random
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Protocol
 
 from emulation.network.gpsd import RATE
+from emulation.scenario.faults import clock_ahead
 from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.virtual.clock import Clock, VirtualTimer
 from emulation.virtual.motion import Motion
@@ -24,6 +26,10 @@ from nodeapp.wire import Frame
 
 REASSEMBLIES: Final = 64
 """Most incompletely reassembled datagrams before the oldest is given up."""
+
+
+def _ahead(clock: Clock, ahead: float) -> float:
+    return clock.now + ahead
 
 
 class HostRadio(Protocol):
@@ -71,10 +77,11 @@ class VirtualHost:
         self.seal = None if self._key is None else Seal(self._key, spec.id)
         self._seed = f"{scenario.seed}/{spec.id}"
         self._rng = random.Random(self._seed)
-        self.now: Callable[[], float] = clock.time
-        """Return the seconds into the run; compiled like `position`, where possible."""
-        motion = Motion(clock, spec.waypoints, RATE)
-        self.position: Callable[[], Position] = motion.position
+        ahead = clock_ahead(scenario.faults, spec.name)
+        self.now: Callable[[], float] = partial(_ahead, clock, ahead) if ahead else clock.time
+        """Return the seconds of this node's clock; compiled like `position`, where possible."""
+        self.motion = Motion(clock, spec.waypoints, RATE)
+        self.position: Callable[[], Position] = self.motion.position
         """Return the last fix, extrapolated along its velocity."""
         self.link_failed: Callable[[int, bytes], None] | None = None
         self.overheard: Callable[[Frame, int], None] | None = None

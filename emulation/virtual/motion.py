@@ -17,7 +17,8 @@ class Motion:
     """A node on its way along `waypoints`, one and more, with `rate` fixes a second."""
 
     __slots__ = (
-        *("_at", "_clock", "_fixed_at", "_leg_until", "_next_fix", "_position", "_rate"),
+        *("_at", "_clock", "_ex", "_ey", "_fixed_at", "_leg_until", "_next_fix", "_position"),
+        "_rate",
         *("_since", "_times", "_vx", "_vy", "_waypoints", "_x", "_x0", "_y", "_y0"),
     )
 
@@ -32,14 +33,25 @@ class Motion:
         """When and where the current leg began; it has the velocity of the fix..."""
         self._leg_until = -FOREVER
         """...until then."""
+        self._ex = self._ey = 0.0
+        """What the receiver adds to where it is, metres."""
         self._at = -1.0
         """When it was last asked for a position."""
         self._stand(waypoints[0])
 
     def _stand(self, place: Place) -> None:
-        _, self._x, self._y = place
+        _, x, y = place
+        self._x, self._y = x + self._ex, y + self._ey
         self._vx = self._vy = 0.0
         self._position = Position(self._x, self._y)
+
+    def misplace(self, dx: float, dy: float) -> None:
+        """Have the receiver be wrong by so many metres from now on."""
+        self._x += dx - self._ex
+        self._y += dy - self._ey
+        self._ex, self._ey = dx, dy
+        self._at = -1.0
+        self._position = Position(self._x, self._y, self._vx, self._vy)
 
     def position(self) -> Position:
         """Return the last fix, extrapolated along its velocity."""
@@ -72,5 +84,5 @@ class Motion:
             seconds = self._leg_until - self._since
             self._stand(waypoints[leg - 1])
             self._vx, self._vy = (x - self._x0) / seconds, (y - self._y0) / seconds
-        self._x = self._x0 + self._vx * (time - self._since)
-        self._y = self._y0 + self._vy * (time - self._since)
+        self._x = self._x0 + self._vx * (time - self._since) + self._ex
+        self._y = self._y0 + self._vy * (time - self._since) + self._ey

@@ -111,6 +111,8 @@ class DecisionPoint(Service):
         cls.Parameters = dataclasses.make_dataclass(
             f"{cls.__name__}Parameters", (), bases=(cls.Parameters, routing.parameters), frozen=True
         )
+        if routing.needs_position:
+            cls.promises = dataclasses.replace(cls.promises, misplaced=False)
         cls.needs_position, cls.rounds_voids = routing.needs_position, routing.rounds_voids
         cls.needs_map, cls.needs_nodes = hashing.needs_map, hashing.needs_nodes
 

@@ -29,3 +29,5 @@ class Promises:
     """Share of the radio range within which neighbours have to be for that."""
     outlives: bool = True
     """Whether all that holds also after nodes are gone for good, among the others."""
+    misplaced: bool = True
+    """Whether all that holds also while nodes take themselves to be elsewhere."""

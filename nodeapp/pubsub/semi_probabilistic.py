@@ -88,7 +88,7 @@ class SemiProbabilistic(Service):
     needs_position = True  # of the beacons: from out of range they do not count
     # Where the view of subscriptions ends, links are selected "at random" (abstract): a subscriber
     # farther away than the horizon may hear of nothing.
-    promises = Promises(served=False, delivered=False)
+    promises = Promises(served=False, delivered=False, misplaced=False)
 
     def __init__(
         self, host: Host, environment: Environment, parameters: SemiProbabilisticParameters

@@ -41,6 +41,7 @@ from nodeapp.parameters import Param
 from nodeapp.pubsub.addressees import UNICAST, Addressing, broadcast_to, is_for
 from nodeapp.pubsub.base import Environment, EventIds, RefusedError, Service
 from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, TableFullError, encode_pattern
+from nodeapp.pubsub.promises import Promises
 from nodeapp.pubsub.table_links import TableLinks
 from nodeapp.routing.spanning_tree import SpanningTree, TreeParameters
 from nodeapp.wire import Frame, Kind
@@ -85,6 +86,7 @@ class SubscriptionForwarding(Service):
 
     Parameters = SubscriptionForwardingParameters
     needs_position = True  # of the beacons: from out of range they do not count
+    promises = Promises(misplaced=False)
 
     def __init__(
         self, host: Host, environment: Environment, parameters: SubscriptionForwardingParameters

@@ -12,7 +12,7 @@ from spark_analysis.report.quantities import number, printable
 
 _KINDS: Final = {
     **{"link": "link", "disturb": "link", "partition": "partition", "jam": "jam"},
-    "stranger": "",
+    **dict.fromkeys(("stranger", "position", "clock"), ""),
 }
 """Kinds of faults that are not faults of nodes."""
 
@@ -43,7 +43,7 @@ def _fault(fault: Fault, index: dict[str, int], seconds: float) -> dict[str, Any
     return {
         "time": fault.start,
         "until": fault.until(seconds),
-        "text": printable(fault.text or f"{fault.kind} {' '.join(fault.nodes)}".strip()),
+        "text": printable(fault.text),
         "nodes": [index[name] for name in fault.nodes if name in index],
         "kind": _KINDS.get(fault.kind, "nodes"),
         "line": fault.line,

@@ -21,6 +21,8 @@ _BEGUN: Final = {
     "jam": "jammed",
     "disturb": "disturbed what passes between",
     "stranger": "sent a stranger's packet to",
+    "position": "misplaced",
+    "clock": "set the clock ahead of",
 }
 """What a kind of fault does."""
 
@@ -28,9 +30,10 @@ _BEGUN: Final = {
 def begun(fault: Fault) -> str:
     """Return what a fault has done, and to whom."""
     where = "" if fault.position is None else "at {:g},{:g}".format(*fault.position)
+    off = "" if fault.offset is None else "by {:g},{:g} m".format(*fault.offset)
     line = "" if fault.line is None else "along {:g},{:g} to {:g},{:g}".format(*fault.line)
     length = "" if fault.end is None else f"for {fault.end - fault.start:g} s"
-    words = (_BEGUN[fault.kind], ", ".join(fault.nodes), where, line, length)
+    words = (_BEGUN[fault.kind], ", ".join(fault.nodes), where, off, line, length)
     return " ".join(filter(None, words))
 
 

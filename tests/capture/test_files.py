@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import IO, cast
 
@@ -11,7 +12,7 @@ import psutil
 import pytest
 from scapy.utils import RawPcapReader, RawPcapWriter
 
-from capture.files import PacketFile, guard, shared_sizes
+from capture.files import Guard, PacketFile, guard, shared_sizes
 from emulation.network.processes import await_condition
 
 
@@ -143,3 +144,17 @@ def test_a_guard_that_is_dismissed_changes_nothing(tmp_path: Path) -> None:
     file.close()
     watch.dismiss()
     assert file.path.read_bytes() == bytes(24)
+
+
+def test_a_guard_that_does_not_end_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capture.files.LETTING_GO", 0.2)
+    pid = os.fork()
+    if not pid:
+        signal.pause()
+        os._exit(0)
+    listen, lifeline = os.pipe()
+    began = time.monotonic()
+    Guard(pid, lifeline).dismiss()
+    os.close(listen)
+    assert 0.2 < time.monotonic() - began < 2.0
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL

@@ -1,12 +1,9 @@
 """Ctrl-C at random moments of every command: does each end with 130, in words, and leave nothing?
 
-    sudo .venv/bin/python -m tests.soak.ctrl_c [--times 20] [COMMAND...]
-
 Each command is run once to its end, for its length, and then interrupted at moments drawn from it:
-SIGINT to the whole process group, as a terminal sends it.  Prints a row a command, and each output
-that is wrong: another code than 130, a traceback or an error, a process or a temporary file that is
-left.  A command that had done its work before the signal, and ends with 0, does not count.  Ends
-with 1 if anything is wrong.  Not part of `test`.
+SIGINT to the whole process group, as a terminal sends it.  Wrong is another code than 130, a
+traceback or an error, a process or a temporary file that is left.  A command that had done its work
+before the signal, and ends with 0, does not count.
 """
 
 from __future__ import annotations
@@ -20,12 +17,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from emulation.network.processes import PROJECT, await_condition
 from tests.soak.hundred import left, marked, there
@@ -82,7 +79,7 @@ def words(command: str, run: Path, out: Path) -> list[str]:
     ]
 
 
-def perform(line: list[str], temporary: Path, moment: float | None = None) -> Outcome:
+def perform_once(line: list[str], temporary: Path, moment: float | None = None) -> Outcome:
     """Run a command, interrupted after `moment` seconds if that is given."""
     log = temporary.parent / "output"
     begin = time.monotonic()
@@ -127,62 +124,52 @@ def _nothing_left(before: dict[str, set[str]], temporary: Path) -> bool:
     return not left(before, temporary)
 
 
-def soak(command: str, times: int, run: Path, folder: Path, rng: random.Random) -> Counter[str]:
-    """Interrupt one command; print its row and what is wrong; return how often that was what."""
-    temporary = folder / "tmp"
-    temporary.mkdir(exist_ok=True)
-    length = perform(words(command, run, folder / "whole"), temporary).seconds
-    seen: Counter[str] = Counter()
-    slowest = 0.0
-    for number in range(times):
+def units(asked: argparse.Namespace) -> list[str]:
+    """Return the commands."""
+    return list(COMMANDS)
+
+
+def perform(asked: argparse.Namespace, unit: str, folder: Path) -> dict[str, Any]:
+    """Interrupt a command some times; return how often it ended how, and what was wrong."""
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary, rng = folder / "tmp", random.Random(unit)
+    temporary.mkdir(parents=True)
+    run = folder / "none"
+    if "{run}" in COMMANDS[unit]:
+        first = perform_once(words("virtual", run, folder / "runs"), temporary)
+        assert first.code == 0, first.output
+        (run,) = (folder / "runs").iterdir()
+    whole = perform_once(words(unit, run, folder / "whole"), temporary)
+    seen, slowest, wrong = Counter[str](), 0.0, []
+    if whole.code != 0:
+        return {"wrong": [f"uninterrupted, code {whole.code}: {whole.output[-300:]}"]}
+    for number in range(asked.times):
         out = folder / str(number)
         out.mkdir()
-        moment = rng.uniform(0.0, length)
+        moment = rng.uniform(0.0, whole.seconds)
         before = there(temporary)
-        outcome = perform(words(command, run, out), temporary, moment)
+        outcome = perform_once(words(unit, run, out), temporary, moment)
         if not outcome.interrupted or (outcome.code == 0 and "interrupted" not in outcome.output):
-            seen["ended before"] += 1
+            seen["before"] += 1
             continue
         slowest = max(slowest, outcome.seconds)
         # A worker of Spark ends by itself when Java has.
         await_condition(functools.partial(_nothing_left, before, temporary), AFTERWARDS)
-        wrong = faults(outcome, left(before, temporary))
-        seen["wrong" if wrong else "right"] += 1
-        if wrong:
-            print(f"{command} at {moment:.2f} s: {'; '.join(wrong)}\n{outcome.output}", flush=True)
+        trouble = faults(outcome, left(before, temporary))
+        seen["wrong" if trouble else "right"] += 1
+        wrong += [f"at {moment:.2f} s: {'; '.join(trouble)}"] * bool(trouble)
     shutil.rmtree(folder)
-    print(
-        f"| `{command}` | {length:.1f} s | {seen['right']} | {seen['wrong']} "
-        f"| {seen['ended before']} | {slowest:.1f} s |",
-        flush=True,
-    )
-    return seen
+    return {**seen, "seconds": whole.seconds, "slowest": slowest, "wrong": wrong}
 
 
-def main() -> int:
-    """Interrupt all commands, or those that are named."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("commands", nargs="*", metavar="COMMAND", help=", ".join(COMMANDS))
-    parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    rng = random.Random(options.seed)
-    wrong = 0
-    with tempfile.TemporaryDirectory(prefix="soak-") as made:
-        folder = Path(made)
-        (folder / "tmp").mkdir()
-        recorded = COMMANDS["virtual"].format(out=folder / "runs").split()
-        first = [sys.executable, "-m", "testbed", *recorded]
-        assert perform(first, folder / "tmp").code == 0
-        (run,) = (folder / "runs").iterdir()
-        print("| command | takes | ended right | wrong | ended before | slowest to end |")
-        print("| --- | --- | --- | --- | --- | --- |", flush=True)
-        for command in options.commands or COMMANDS:
-            place = folder / command
-            place.mkdir()
-            wrong += soak(command, options.times, run, place, rng)["wrong"]
-    return wrong > 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def rows(results: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield how often commands ended as they should, and which took longest for it."""
+    tried = {command: result for command, result in results.items() if "seconds" in result}
+    if not tried:
+        return
+    right, before = (sum(r.get(key, 0) for r in tried.values()) for key in ("right", "before"))
+    wrong = sum(len(result["wrong"]) for result in tried.values())
+    slowest = max(tried, key=lambda command: float(tried[command]["slowest"]))
+    ended = f"{right} of {right + wrong} right; {before} had ended before"
+    yield f"Ctrl-C of {len(tried)} commands", ended
+    yield "the slowest to end", f"`{slowest}`, {tried[slowest]['slowest']:.1f} s"

@@ -1,13 +1,10 @@
 """A long run on the tap backend with churn and faults: is it after an hour what it was before?
 
-    sudo .venv/bin/python -m tests.soak.hour [--seconds 3600] [--nodes 60] [--out FOLDER]
-
 Subscriptions come and go, and faults of every kind begin at random, a minute apart in the mean,
 until shortly before the end.  Memory and open files of every process, and the size of the run
-folder, are written to FOLDER-samples.csv.  Prints, for each kind of process, memory and open files
-in the second and in the last quarter of the run, and ends with 1 if one of them grew, the run was
-not completed or left something, there is no report, real time was lost, or a capture is not whole.
-Not part of `test`.
+folder, are written to `samples.csv`.  Wrong is what grows from the second to the last quarter, a
+run that was not completed, left something or has no report, lost real time, or a capture that is
+not whole.
 """
 
 from __future__ import annotations
@@ -16,19 +13,21 @@ import argparse
 import csv
 import json
 import random
+import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
 from capture.scan import read_header, record_offsets
 from emulation.network.processes import PROJECT
+from emulation.scenario.scenario import Scenario
 from tests.soak.hundred import left, marked, there
 
 EVERY: Final = 10.0
@@ -112,89 +111,106 @@ def faults(seconds: float, rng: random.Random) -> list[str]:
     return found
 
 
-def damaged(folder: Path) -> list[str]:
-    """Return the captures of a run that are not whole."""
-    found = []
+def scanned(folder: Path) -> tuple[int, int, list[str]]:
+    """Return the bytes and packets of a run's captures, and which are not whole."""
+    size, packets, damaged = 0, 0, []
     for path in sorted(folder.glob("captures/*.pcap")):
         data = path.read_bytes()
-        _, _, reason = record_offsets(data, read_header(data))
+        offsets, _, reason = record_offsets(data, read_header(data))
+        size, packets = size + len(data), packets + len(offsets)
         if reason is not None:
-            found.append(f"{path.name}: {reason}")
-    return found
+            damaged.append(f"{path.name}: {reason}")
+    return size, packets, damaged
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run; return the exit code."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=3600.0)
-    parser.add_argument("--nodes", type=int, default=60)
-    parser.add_argument("--protocol", default="semi-probabilistic")
-    parser.add_argument("--out", type=Path, default=None)
-    asked = parser.parse_args(arguments)
-    runs = asked.out or Path(tempfile.mkdtemp(prefix="soak-"))
-    runs.mkdir(parents=True, exist_ok=True)
-    listed = runs.with_name(f"{runs.name}-faults.txt")
-    listed.write_text("\n".join(faults(asked.seconds, random.Random(1))), encoding="utf-8")
+def units(asked: argparse.Namespace) -> list[str]:
+    """Return the one run that there is."""
+    return [f"{asked.minutes:g} min with {asked.nodes} nodes"]
+
+
+def perform(asked: argparse.Namespace, unit: str, folder: Path) -> dict[str, Any]:
+    """Run; return the figures, and what is wrong."""
+    seconds, runs, temporary = 60 * asked.minutes, folder / "runs", folder / "tmp"
+    shutil.rmtree(folder, ignore_errors=True)  # what was interrupted
+    temporary.mkdir(parents=True)
+    listed = folder / "faults.txt"
+    listed.write_text("\n".join(faults(seconds, random.Random(1))), encoding="utf-8")
     command = [
-        *(sys.executable, "-m", "testbed", "run", "roaming_field", asked.protocol),
-        *("--nodes", str(asked.nodes), "--duration", str(asked.seconds), "--runs", str(runs)),
+        *(sys.executable, "-m", "testbed", "run", "roaming_field", "semi-probabilistic"),
+        *("--nodes", str(asked.nodes), "--duration", str(seconds), "--runs", str(runs)),
         *("--workload", "churn", "--set", "lifetime=20", "--set", f"side={SIDE:g}"),
         *("--set", f"subscribers={asked.nodes // 2}", "--fault", f"file:{listed}"),
     ]
-    temporary = runs.with_name(f"{runs.name}-tmp")
-    temporary.mkdir(exist_ok=True)
-    before = there(temporary)
-    samples, began = Samples(runs.with_name(f"{runs.name}-samples.csv")), 0.0
-    with subprocess.Popen(
-        command, cwd=PROJECT, env=marked(temporary), stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            print(line, end="")
-            if "running" in line:
-                break
-        began, top = time.monotonic(), psutil.Process(process.pid)
-        folder = max(runs.iterdir())
-        while process.poll() is None and time.monotonic() - began < asked.seconds:
-            samples.take(top, folder, time.monotonic() - began)
-            time.sleep(EVERY)
-        print(process.stderr.read(), end="")
+    before, samples = there(temporary), Samples(folder / "samples.csv")
+    log = folder / "output"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, cwd=PROJECT, env=marked(temporary), stderr=output) as process,
+    ):
+        top, began = psutil.Process(process.pid), 0.0
+        while process.poll() is None:
+            if not began and b"running" in log.read_bytes():
+                began = time.monotonic()
+            elapsed = time.monotonic() - began
+            if began and elapsed < seconds:
+                samples.take(top, runs, elapsed)
+            time.sleep(min(EVERY, seconds / 20) if began else 0.5)
     time.sleep(1.0)
-    stays = left(before, temporary)
-    return verdict(samples, folder, asked.seconds, process.returncode, stays)
+    wrong = [] if process.returncode == 0 else [f"the run ended with {process.returncode}"]
+    wrong += [f"left {what}" for what in left(before, temporary)]
+    found = sorted(runs.iterdir()) if runs.is_dir() else []
+    if not found or not (found[0] / "report.html").is_file():
+        return {"wrong": [*wrong, f"no report: {log.read_text(errors='replace')[-500:]}"]}
+    return figures(samples, found[0], seconds, wrong)
 
 
-def verdict(samples: Samples, folder: Path, seconds: float, code: int, stays: list[str]) -> int:
-    """Print what was found; return 0 if nothing is wrong."""
-    wrong = [] if code == 0 else [f"the run ended with {code}"]
-    wrong += [f"left {each}" for each in stays]
-    if not (folder / "report.html").is_file():
-        wrong.append("no report")
+def figures(samples: Samples, run: Path, seconds: float, wrong: list[str]) -> dict[str, Any]:
+    """Return what a run's folder and samples say; adds to `wrong`."""
+    grown = {}
     for name in sorted(samples.memory):
-        memory, files = (quarters(each[name], seconds) for each in (samples.memory, samples.files))
+        memory, files = (quarters(of[name], seconds) for of in (samples.memory, samples.files))
         if memory is None or files is None:
             continue
         grew = memory[1] > GROWTH * memory[0] and memory[1] - memory[0] > FEW
-        leaks = files[1] > files[0] + DESCRIPTORS
-        print(
-            f"{name:32} {memory[0] / 1e6:7.1f} -> {memory[1] / 1e6:7.1f} MB, "
-            f"{files[0]:4.0f} -> {files[1]:4.0f} files"
-        )
-        wrong += [f"{name} grew"] * grew + [f"{name} leaks files"] * leaks
-    facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    fidelity = json.loads((folder / "fidelity.json").read_text(encoding="utf-8"))
+        grown[name] = memory
+        wrong += [f"{name} grew"] * grew
+        wrong += [f"{name} leaks files"] * (files[1] > files[0] + DESCRIPTORS)
+    facts, fidelity, summary = (
+        json.loads((run / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("run", "fidelity", "summary")
+    )
     if facts["ended"] != "completed" or facts["problems"]:
         wrong.append(f"{facts['ended']}: {facts['problems']}")
-    if not fidelity["kept_real_time"]:
-        late = [check["name"] for check in fidelity["checks"] if not check["ok"]]
-        wrong.append(f"real time was lost: {', '.join(late)}")
-    wrong += damaged(folder)
-    captured = sum(path.stat().st_size for path in folder.glob("captures/*.pcap"))
-    print(f"{captured / 1e6:.1f} MB of captures in {folder}")
-    for line in wrong:
-        print(f"WRONG: {line}")
-    return 1 if wrong else 0
+    late = {check["name"]: check["value"] for check in fidelity["checks"] if not check["ok"]}
+    wrong += [f"real time was lost: {', '.join(late)}"] if not fidelity["kept_real_time"] else []
+    size, packets, damaged = scanned(run)
+    kinds = Counter(fault.kind for fault in Scenario.load(run / "scenario.json").faults)
+    return {
+        "faults": kinds,
+        "bytes": size,
+        "packets": packets,
+        "delivered": summary["delivery_ratio"],
+        "checks": {check["name"]: [check["value"], check["unit"]] for check in fidelity["checks"]},
+        "memory": grown,
+        "wrong": wrong + damaged,
+    }
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def rows(results: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield what was measured, and the figures."""
+    for unit, result in results.items():
+        if "memory" not in result:
+            continue
+        faults = ", ".join(f"{many} {kind}" for kind, many in sorted(result["faults"].items()))
+        yield f"a run of {unit}: faults", faults or "none"
+        yield "its captures", f"{result['bytes'] / 1e9:.2f} GB, {result['packets']:,} packets"
+        yield "its deliveries", f"{result['delivered']:.1%}" if result["delivered"] else "none"
+        for name, (value, unit_) in result["checks"].items():
+            if value is not None and "late" in name:
+                yield name, f"{value:,.{0 if value >= 100 else 1}f} {unit_}"
+        memory = result["memory"]
+        if memory:
+            most = max(memory, key=lambda name: float(memory[name][1] / memory[name][0]))
+            second, last = (value / 1e6 for value in memory[most])
+            what = f"{most}, {second:.1f} to {last:.1f} MB"
+            yield f"what grew most of {len(memory)} kinds of processes", what

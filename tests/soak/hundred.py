@@ -1,12 +1,10 @@
 """Many short runs in a row, some of them killed: does anything stay behind?
 
-    sudo .venv/bin/python -m tests.soak.hundred [--runs 100]
-
 Runs of 2 s on the tap backend, of topologies and protocols in turn, every fifth with its analysis.
 Every tenth is killed by SIGKILL at a random moment, and `clean` or the next run has to remove what
-it left; two of ten get SIGINT or SIGTERM.  Looks after each run for its processes, state folders
-without an owner, devices, mounts, temporary files, captures that are not whole, and an exit code
-that is not as it should be.  Ends with 1 if anything is wrong.  Not part of `test`.
+it left; two of ten get SIGINT or SIGTERM.  Wrong is what a run leaves of processes, state folders
+without an owner, devices, mounts and temporary files, a capture that is not whole, and an exit code
+that is not as it should be.
 """
 
 from __future__ import annotations
@@ -15,15 +13,15 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
@@ -130,36 +128,49 @@ def whole(path: Path) -> bool:
     return bool(data) and record_offsets(data, read_header(data))[2] is None
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run; return the exit code."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=100)
-    asked = parser.parse_args(arguments)
-    rng, ends, wrong = random.Random(1), Counter[str](), 0
-    with tempfile.TemporaryDirectory(prefix="soak-") as name:
-        folder, temporary = Path(name), Path(name, "tmp")
-        temporary.mkdir()
-        environment = marked(temporary)
-        before = there(temporary)
-        for number in range(1, asked.runs + 1):
-            sent = ENDS.get(number % 10)
-            code = one(command(number, folder), environment, sent, rng.uniform(0.3, LONGEST))
-            ends[f"{sent.name if sent else 'no signal'}: {code}"] += 1
-            found = [] if code in codes(sent) else [f"exit code {code}"]
-            if sent is signal.SIGKILL and number % 20 == 0:
-                clean = [sys.executable, "-m", "testbed", "clean"]
-                subprocess.run(clean, cwd=PROJECT, env=environment, check=True, capture_output=True)
-            if sent is not signal.SIGKILL or number % 20 == 0:
-                time.sleep(1.0)
-                found += left(before, temporary)
-            captures = folder.glob("runs/*/captures/*.pcap")
-            found += [f"{path} is not whole" for path in captures if not whole(path)]
-            for each in found:
-                wrong += 1
-                print(f"WRONG: run {number} ({' '.join(CELLS[number % len(CELLS)])}): {each}")
-            print(f"{number} of {asked.runs}: {dict(ends)}", flush=True)
-    print(f"{asked.runs} runs: {dict(ends)}; {wrong} wrong")
-    return 1 if wrong else 0
+def units(asked: argparse.Namespace) -> list[str]:
+    """Return the numbers of the runs."""
+    return [str(number) for number in range(1, asked.runs + 1)]
+
+
+def perform(asked: argparse.Namespace, unit: str, folder: Path) -> dict[str, Any]:
+    """Make a run; return how it ended, and what is wrong."""
+    number = int(unit)
+    sent = ENDS.get(number % 10)
+    shutil.rmtree(folder / "runs", ignore_errors=True)
+    temporary = folder / "tmp"
+    temporary.mkdir(parents=True, exist_ok=True)
+    pending = folder / "left"
+    killed = pending.read_text(encoding="utf-8").splitlines() if pending.is_file() else []
+    pending.unlink(missing_ok=True)
+    environment = marked(temporary)
+    before = there(temporary)
+    after = random.Random(number).uniform(0.3, LONGEST)
+    code = one(command(number, folder), environment, sent, after)
+    wrong = [] if code in codes(sent) else [f"exit code {code}"]
+    time.sleep(1.0)
+    if sent is signal.SIGKILL and number % 20:
+        pending.write_text("\n".join(left(before, temporary)), encoding="utf-8")
+    else:
+        if sent is signal.SIGKILL:
+            clean = [sys.executable, "-m", "testbed", "clean"]
+            subprocess.run(clean, cwd=PROJECT, env=environment, check=True, capture_output=True)
+        wrong += left(before, temporary)
+        nothing: dict[str, set[str]] = {kind: set() for kind in before}
+        wrong += set(left(nothing, temporary)) & set(killed)
+    captures = folder.glob("runs/*/captures/*.pcap")
+    wrong += [f"{path.name} is not whole" for path in captures if not whole(path)]
+    what = " ".join(CELLS[number % len(CELLS)])
+    return {"signal": sent.name if sent else "none", "wrong": [f"{what}: {w}" for w in wrong]}
+
+
+def rows(results: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield how many runs ended as they should, by signal."""
+    made = [result for result in results.values() if "signal" in result]
+    ends = Counter(result["signal"] for result in made)
+    right = Counter(result["signal"] for result in made if not result["wrong"])
+    for name, many in sorted(ends.items()):
+        yield f"runs of 2 s, signal: {name}", f"{right[name]} of {many} right"
 
 
 def codes(sent: signal.Signals | None) -> tuple[int, ...]:
@@ -174,6 +185,8 @@ def one(
     words: list[str], environment: Mapping[str, str], sent: signal.Signals | None, after: float
 ) -> int:
     """Make a run, which gets a signal after some seconds or none; return its exit code."""
+    # Who starts this in the background may ignore SIGINT.
+    words = ["env", "--default-signal=INT", *words]
     with subprocess.Popen(
         words, cwd=PROJECT, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:
@@ -181,7 +194,3 @@ def one(
             time.sleep(after)
             process.send_signal(sent)
         return process.wait(300)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,13 +1,11 @@
 """What a stranger without the key does to each protocol: the numbers of docs/security.md.
 
-    .venv/bin/python -m tests.soak.strangers [PROTOCOL ...] [--seeds 3]
-
 Runs each protocol under the virtual clock for 80 s, without and with a stranger who stands in the
 middle from second 20 on, hears all that is sent within radio range, and sends what an attack says,
 in whoever's name, to those within range; in an overlay that is everybody.  Attacks by one frame
-(for each node) take place at second 20, others until second 40.  Prints, as a table of Markdown,
-the frames that the stranger sent, and the deliveries as a share of those without him: of events
-from 20 to 40 s, and from 50 s on.  Not part of `test`.
+(for each node) take place at second 20, others until second 40.  Figures are the frames that the
+stranger sent, and the deliveries as a share of those without him: of events from 20 to 40 s, and
+from 50 s on.
 """
 
 from __future__ import annotations
@@ -15,9 +13,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.host import VirtualHost
@@ -41,6 +40,8 @@ START, END, AFTER, DURATION = 20.0, 40.0, 50.0, 80.0
 STRANGER: Final = 60_000
 REACTION: Final = 0.002
 """Seconds after which the stranger repeats what it hears."""
+AGAIN: Final = 0.9
+"""Share of the deliveries without him from which a protocol has recovered."""
 LATEST: Final = 40
 """Frames of a kind that it keeps."""
 
@@ -285,31 +286,38 @@ def within(begin: float, end: float) -> Callable[[Iterable[list[float]]], int]:
     return lambda runs: sum(begin <= time < end for times in runs for time in times)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    names = [name for name in PROTOCOLS if not name.endswith(("-cell", "-map"))]
-    parser.add_argument("protocols", nargs="*", choices=[*names, []])
-    parser.add_argument("--seeds", type=int, default=3)
-    options = parser.parse_args()
-    print("| protocol | what is sent | frames | 20 to 40 s | from 50 s |")
-    print("| --- | --- | --- | --- | --- |")
-    for protocol in options.protocols or names:
-        scenarios = [scenario_of(protocol, seed) for seed in range(1, options.seeds + 1)]
-        whole = [run(scenario, None)[0] for scenario in scenarios]
-        for attack in ATTACKS:
-            if not attack.fits(protocol):
-                continue
+def units(asked: argparse.Namespace) -> list[str]:
+    """Return the protocols; those with a map or cells route like others."""
+    return [name for name in PROTOCOLS if not name.endswith(("-cell", "-map"))]
+
+
+def perform(asked: argparse.Namespace, unit: str, folder: Path) -> dict[str, Any]:
+    """Attack a protocol; return, by attack, frames and shares during it and after it."""
+    scenarios = [scenario_of(unit, seed) for seed in range(1, asked.seeds + 1)]
+    whole = [run(scenario, None)[0] for scenario in scenarios]
+    attacks = {}
+    for attack in ATTACKS:
+        if attack.fits(unit):
             runs = [run(scenario, attack) for scenario in scenarios]
-            frames = sum(sent for _, sent in runs) // len(runs)
-            shares = " | ".join(
-                f"{count(times for times, _ in runs) / count(whole):.0%}"
+            shares = [
+                count(times for times, _ in runs) / count(whole)
                 for count in (within(START, END), within(AFTER, DURATION))
-            )
-            print(
-                f"| `{protocol}` | {attack.name} | {frames:,} | {shares} |",
-                flush=True,
-            )
+            ]
+            attacks[attack.name] = [sum(sent for _, sent in runs) // len(runs), *shares]
+    return {"attacks": attacks, "wrong": []}
 
 
-if __name__ == "__main__":
-    main()
+def rows(results: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield what is delivered again after most attacks, and after which it is not."""
+    shares = [
+        (after, f"`{protocol}`: {attack}")
+        for protocol, result in results.items()
+        for attack, (_, _, after) in result.get("attacks", {}).items()
+    ]
+    again = sorted(share for share, _ in shares if share >= AGAIN)
+    if again:
+        span = f"{again[0]:.0%} to {again[-1]:.0%} of deliveries"
+        yield f"after {len(again)} of {len(shares)} attacks by a stranger", span
+    for share, what in shares:
+        if share < AGAIN:
+            yield f"after {what}", f"{share:.0%}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 from typer.testing import CliRunner
 
+from emulation.check.properties.registry import property_names
 from emulation.errors import ScenarioError
 from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.base import Service
@@ -80,6 +83,28 @@ def test_handlers_that_no_message_has_called_are_named() -> None:
     done = invoke("flooding", "--scenarios", "5", "--json")
     assert json.loads(done.stdout)["kinds without a message"] == []
     assert "handlers without" not in done.output
+
+
+def test_what_was_looked_at_is_counted_and_shown_on_a_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    line = ("flooding", "--scenarios", "20", "--nodes", "2..3", "--report", "--json", "--out", "k")
+    outcome = json.loads(invoke(*line).stdout)
+    judged = {each["property"]: each for each in outcome["properties"]}
+    assert set(judged) == set(property_names())
+    assert {each["runs"] for each in judged.values()} == {20}
+    assert {each["violations"] for each in judged.values()} == {0}
+    page = Path("k", "report.html").read_text(encoding="utf-8")
+    assert "Nothing found" in page
+    assert all(str(escape(each["what must hold"])) in page for each in judged.values())
+    frames = f"{outcome['frames']['EVENT']:,}".replace(",", "\u202f")
+    assert f'<th scope="row" class="word">EVENT</th><td>{frames}</td>' in re.sub(r"\n\s*", "", page)
+    plant(monkeypatch, NoDuplicateCheck)
+    outcome = json.loads(invoke(*(word for word in line if word != "--report")).stdout)
+    judged = {each["property"]: each for each in outcome["properties"]}
+    assert judged["twice"]["violations"] == 1
+    assert judged["endless"]["violations"] > 1
+    assert judged["unmatched"]["runs"] < judged["endless"]["runs"]
 
 
 def test_run_repeats_a_kept_scenario(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

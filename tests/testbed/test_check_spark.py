@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+from markupsafe import escape
 
 from emulation.scenario.scenario import Scenario
 from tests.emulation.check.planted import ForgetsAll, StandsStill
@@ -30,6 +33,12 @@ def test_a_finding_is_run_again_for_its_report(
     assert page.parent.parent == tmp_path / "runs"
     assert "replay" in page.read_text(encoding="utf-8")
     assert Scenario.load(page.parent / "scenario.json") == Scenario.load(finding["scenario"])
+    kept = Path(finding["scenario"]).parent
+    html = (kept / "report.html").read_text(encoding="utf-8")
+    for text in (*finding["story"], *finding["commands"].values(), "Does not hold: delivered"):
+        assert str(escape(text)) in html
+    (link,) = re.findall(r'<a href="([^"]*)">its report, with a replay', html)
+    assert (kept / unquote(link)).resolve() == page.resolve()
 
     plant(monkeypatch, StandsStill)
     done = invoke("flooding", "--scenarios", "5", "--nodes", "2", "--report", "--json")

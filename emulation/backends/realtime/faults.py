@@ -16,7 +16,7 @@ from typing import Any
 
 from emulation.backends.base import BackendError
 from emulation.media.control import ControlError, request
-from emulation.scenario.faults import Fault
+from emulation.scenario.faults import Fault, position_error
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.packets import radio_frames
 from nodeapp.wire import BROADCAST
@@ -25,21 +25,25 @@ from nodeapp.wire import BROADCAST
 class Faults:
     """Makes faults; `kill(name)` and `start(name)` are those of the run's node apps.
 
-    The medium at `medium_control` makes those of radios.
+    The medium at `medium_control` makes those of radios, the position servers at `gpsd_control`
+    those of positions.  Node apps start with the clocks that they have.
     """
 
     def __init__(
         self,
         scenario: Scenario,
         medium_control: Path,
+        gpsd_control: Path,
         kill: Callable[[str], None],
         start: Callable[[str], None],
     ) -> None:
         self._scenario = scenario
-        self._medium = medium_control
+        self._medium, self._gpsd = medium_control, gpsd_control
         self._kill, self._start = kill, start
         self._down: Counter[str] = Counter()
         """Names of nodes whose app is down, with the number of faults that keep it down."""
+        self._misplacing: list[Fault] = []
+        """Active faults of positions."""
         self._number = itertools.count()
         self._lock = threading.RLock()  # a prompt may make faults concurrently
         self._queue: list[tuple[float, int, bool, Fault]] = []
@@ -67,12 +71,15 @@ class Faults:
     def begin(self, fault: Fault) -> None:
         """Make a fault now; it ends at its end time, if it has one.
 
-        Raises `BackendError` if the medium refuses.
+        Raises `BackendError` if it is refused.
         """
         if fault.is_of_radio:
             self._tell(fault, begins=True)
         elif fault.kind == "stranger":
             self._forge(fault)
+        elif fault.kind == "position":
+            self._misplacing.append(fault)
+            self._misplace(fault)
         with self._lock:
             if fault.end is not None:
                 self._push(fault.end, False, fault)
@@ -82,9 +89,13 @@ class Faults:
                     self._kill(name)
 
     def end(self, fault: Fault) -> None:
-        """End a fault now.  Raises `BackendError` if the medium refuses."""
+        """End a fault now.  Raises `BackendError` if it is refused."""
         if fault.is_of_radio:
             self._tell(fault, begins=False)
+            return
+        if fault.kind == "position":
+            self._misplacing.remove(fault)
+            self._misplace(fault)
             return
         with self._lock:
             for name in fault.nodes:
@@ -94,17 +105,24 @@ class Faults:
 
     def _tell(self, fault: Fault, *, begins: bool) -> None:
         op = "fault" if begins else "end fault"
-        self._request(fault, {"op": op, "fault": fault.model_dump(mode="json")})
+        self._request(self._medium, fault, {"op": op, "fault": fault.model_dump(mode="json")})
+
+    def _misplace(self, fault: Fault) -> None:
+        for name in fault.nodes:
+            x, y = position_error(self._misplacing, name)
+            self._request(self._gpsd, fault, {"op": "misplace", "name": name, "x": x, "y": y})
 
     def _forge(self, fault: Fault) -> None:
         """Let the medium hand a stranger's packet to those who hear it."""
         sender = self._scenario.id_of(fault.sender)
         (packet,) = radio_frames(sender, BROADCAST, bytes.fromhex(fault.datagram), 0)
         to = [node.name for node in self._scenario.heard_by(fault)]
-        self._request(fault, {"op": "inject", "packet": packet.hex(), "to": to})
+        self._request(self._medium, fault, {"op": "inject", "packet": packet.hex(), "to": to})
 
-    def _request(self, fault: Fault, message: dict[str, Any]) -> None:
+    @staticmethod
+    def _request(control: Path, fault: Fault, message: dict[str, Any]) -> None:
         try:
-            request(self._medium, message)
+            request(control, message)
         except ControlError as error:
-            raise BackendError(f"fault {fault.text!r}: the medium refused it: {error}") from None
+            who = f"the {control.name} refused it"
+            raise BackendError(f"fault {fault.text!r}: {who}: {error}") from None

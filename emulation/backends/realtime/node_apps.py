@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
 from emulation.backends.base import BackendError
@@ -23,12 +24,14 @@ from emulation.network.processes import (
     last_line,
 )
 from emulation.network.warm import Warm
+from emulation.scenario.faults import clock_ahead
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import NodeSpec, Scenario
 from nodeapp.pubsub import registry
 from nodeapp.wire import Frame, Kind
 
 MODULE: Final = "nodeapp"
+TIME_NAMESPACE: Final = Path("/proc/self/timens_offsets")
 LOG: Final = "emulation.log"
 """Log of errors before a node app has its own log."""
 ENDING: Final = 0.1
@@ -66,7 +69,16 @@ class NodeApps(dict[str, Process]):
             self._brokers.write_text(json.dumps(listed) + "\n", encoding="utf-8")
 
     def load(self) -> None:
-        """Begin loading the modules of a node app and its protocol."""
+        """Begin loading the modules of a node app and its protocol.
+
+        Raises `BackendError` if node apps cannot have the clocks of the scenario.
+        """
+        clock = next((fault for fault in self._scenario.faults if fault.kind == "clock"), None)
+        if clock is not None and not TIME_NAMESPACE.exists():
+            raise BackendError(
+                f"{clock.text}: this kernel has no time namespaces (CONFIG_TIME_NS): leave it out, "
+                "or run with --backend virtual"
+            )
         modules = [f"{MODULE}.__main__", registry.PROTOCOLS[self._scenario.protocol.name].module]
         with (self._folder.logs / LOG).open("ab") as log:
             self._warm = Warm(modules, self._state.environment(), log)
@@ -81,7 +93,10 @@ class NodeApps(dict[str, Process]):
         with self._folder.log(spec).open("ab") as log:
             try:
                 self[spec.name] = self._warm.start(
-                    MODULE, arguments, log, namespaces_of=pid, dies_with_run=True
+                    *(MODULE, arguments, log),
+                    namespaces_of=pid,
+                    dies_with_run=True,
+                    clock_ahead=clock_ahead(self._scenario.faults, spec.name),
                 )
             except OSError as error:
                 problem = error.strerror or error

@@ -121,7 +121,8 @@ class RealTimeRun(ABC):
         }
         """Signs of life of helpers, by name; a hook that starts others adds theirs."""
         self._watchdog = Watchdog(self.helpers, self.nodes, self.signs, self.now)
-        self.faults = Faults(scenario, self.medium_control, self._kill, self._start_again)
+        controls = self.medium_control, self.gpsd_control
+        self.faults = Faults(scenario, *controls, self._kill, self._start_again)
         """Makes the scenario's faults, and others on demand."""
         self._cpu = CpuSampler()
         self._began = time.monotonic()

@@ -21,7 +21,8 @@ BESIDE: Final = 0.3
 class Rest(Property):
     """Before the quiet end's events, the rate of frames is that of a network without changes.
 
-    In that one nodes stand where they are in the end, nothing fails, and nobody unsubscribes.
+    In that one nodes stand where they are in the end, what fails fails for good, and nobody
+    unsubscribes.
     """
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
@@ -45,10 +46,10 @@ def without_changes(scenario: Scenario, settled: float) -> Scenario:
     ended = {
         (act.node, act.subscription) for act in scenario.workload if act.action == "unsubscribe"
     }
-    gone = [
+    lasting = [
         fault.model_copy(update={"start": 0.0})
         for fault in scenario.faults
-        if fault.kind == "crash" and fault.end is None
+        if fault.kind in ("crash", "position", "clock") and fault.end is None
     ]
     stands = [
         node.model_copy(update={"waypoints": (node.waypoints[-1]._replace(time=0.0),)})
@@ -60,5 +61,5 @@ def without_changes(scenario: Scenario, settled: float) -> Scenario:
         if act.time < settled
         and (act.action == "publish" or (act.node, act.subscription) not in ended)
     ]
-    changes = {"nodes": tuple(stands), "faults": tuple(gone), "workload": tuple(stays)}
+    changes = {"nodes": tuple(stands), "faults": tuple(lasting), "workload": tuple(stays)}
     return scenario.model_copy(update={**changes, "navigation": (), "duration": settled})

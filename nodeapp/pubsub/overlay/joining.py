@@ -1,7 +1,9 @@
 """How a peer joins: queries for what its table does not cover yet, until all is covered.
 
 A query goes to a bootstrap peer; each that gets it sends it on to the one of its links that is
-nearest to what is wanted, and the one that has none nearer answers with itself and its links.  The
+nearest to what is wanted, and the one that has none nearer answers with itself and its links.  A
+query that nobody answers may have been sent on to a peer that is gone: the bootstrap peer that is
+asked again answers itself, which the asker's own id among the visited peers says.  The
 joining peer makes its table of those that it knows by now (`tables`) and asks again, the nearest
 that it knows and has not asked, for the bits that its table does not cover yet, until all are
 covered, `join_rounds` are over, or `join_patience` answers in a row covered no more.  Then it tells
@@ -58,6 +60,8 @@ class Joining:
         """Bits that were not covered after the last answer."""
         self._requeries = 0
         self._waiting: Timer | None = None
+        self._held: list[Frame] = []
+        """Queries to answer when this peer, which joined because of them, is in."""
 
     def begin(self) -> None:
         """Look for others."""
@@ -101,6 +105,7 @@ class Joining:
 
     def _ask_bootstrap(self, attempt: int) -> None:
         parameters, counters = self._parameters, self._around.counters
+        self._around.joining = True
         if attempt > parameters.join_attempts:
             self._waiting = None
             if self._serves:  # the others are not there: it is the first
@@ -113,21 +118,25 @@ class Joining:
                 "it, or name another with bootstrap"
             )
             counters["no bootstrap peer"] += 1
+            # Clients hear of it, and the peer goes on.
+            pause = parameters.heartbeat_interval
+            self._waiting = self._host.call_later(pause, self._ask_bootstrap, 1)
             return
         if attempt > 1:
             counters["bootstrap peers asked again"] += 1
-        self._query(self._bootstraps[(attempt - 1) % len(self._bootstraps)])
+        to = self._bootstraps[(attempt - 1) % len(self._bootstraps)]
+        self._query(to, [self._host.node_id] if attempt > 1 else [])
         self._waiting = self._host.call_later(
             parameters.query_timeout, self._ask_bootstrap, attempt + 1
         )
 
-    def _query(self, to: int) -> None:
+    def _query(self, to: int, visited: Sequence[int] = ()) -> None:
         around = self._around
         assert around.me is not None
         self._rounds += 1
         around.counters["join queries"] += 1
         wanted = around.uncovered() or around.me.peer.identifier
-        around.send(Kind.JOIN_QUERY, to, around.codec.query(wanted, [], around.me))
+        around.send(Kind.JOIN_QUERY, to, around.codec.query(wanted, visited, around.me))
 
     def _reply_received(self, frame: Frame) -> None:
         around = self._around
@@ -185,12 +194,16 @@ class Joining:
         """Be in: tell those that it has chosen; come back for what is not covered."""
         around, parameters = self._around, self._parameters
         around.joining = False
+        self.trouble = ""
         if around.is_primary:
             around.adopt(around.choice())
         self._joined()
         if around.uncovered() and self._requeries < parameters.requeries:
             self._requeries += 1
             self._host.call_later(parameters.requery_interval, self.again, around.me)
+        held, self._held = self._held, []
+        for frame in held:
+            self._query_received(frame)
 
     # Being asked.
 
@@ -214,6 +227,9 @@ class Joining:
                 self._say_left(query.visited)
                 return
             self._enter(frozenset())
+            if around.joining and len(self._held) < MAX_VISITED:
+                self._held.append(frame)
+                return
         nearer = self._nearer(query)
         if nearer is not None:
             body = around.codec.query(query.wanted, [*query.visited, around.node], asker)
@@ -233,7 +249,8 @@ class Joining:
         """Return the link that a query goes on to; None if this peer answers it."""
         around = self._around
         assert around.me is not None
-        if len(query.visited) >= MAX_VISITED:
+        asked_again = query.asker.peer.node in query.visited
+        if asked_again or len(query.visited) >= MAX_VISITED:
             return None
         bits, hashes = self._parameters.bits, self._parameters.hashes
         asker = query.asker.peer

@@ -16,12 +16,14 @@ from emulation.backends.hwsim import HwsimBackend
 from emulation.backends.mininet_wifi import MininetWifiBackend
 from emulation.backends.tap import TapBackend
 from emulation.backends.virtual import VirtualBackend
+from emulation.check.observed import observe
 from emulation.mobility.trajectory import Waypoint
 from emulation.network.driver import client_socket
 from emulation.network.processes import await_condition
+from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import RunFolder
 from emulation.workloads.base import Operation
-from nodeapp.wire import Frame, Kind, decode, decode_body
+from nodeapp.wire import EVENT_KINDS, Frame, Kind, decode, decode_body
 from tests.emulation.backends.test_tap import (
     Recorded,
     _nothing_left,  # noqa: F401  # a fixture
@@ -87,6 +89,36 @@ def test_what_is_disturbed_and_forged_is_on_tap_as_under_the_virtual_clock(tmp_p
         )
     assert forged[0] == forged[1]
     assert [len(packets) for packets in forged[0].values()] == [1, 2, 1, 1]
+
+
+def test_positions_and_clocks_are_wrong_for_node_apps(tmp_path: Path) -> None:
+    """The clock is that of a time namespace: nothing in a node app knows of it."""
+    faults = "position sta1 off 300,-40 at 0.5 for 1.5; clock sta2 ahead 5000.25 at 0"
+    scenario = quiet(duration=5.0, faults=faults)
+    (x, y) = scenario.nodes[0].waypoints[0][1:]
+    places: dict[float, list[float]] = {}
+    offsets: set[str] = set()
+
+    def ask(seconds: float) -> None:
+        for time in (1.7, 3.5):
+            if seconds > time and time not in places:
+                with client_socket(pid_of("sta1")) as client:
+                    client.send(Frame(Kind.STATUS, 1, 0, hops=0).encode())
+                    assert await_condition(lambda: readable(client), 5.0)
+                    body = decode_body(decode(client.recv(65_535)).body)
+                    places[time] = body["position"]
+        for name in ("sta1", "sta2"):
+            path = Path(f"/proc/{pid_of(name)}/timens_offsets")
+            offsets.add(f"{name} {path.read_text().split(chr(10))[0]}")
+
+    observer = Recorded(ask)
+    folder = RunFolder.create(tmp_path, scenario)
+    TapBackend().execute(scenario, folder, observer)
+    assert observer.problems == []
+    assert places[1.7] == pytest.approx([x + 300, y - 40], abs=0.5)
+    assert places[3.5] == pytest.approx([x, y], abs=0.5)
+    words = {tuple(line.split()) for line in offsets}
+    assert words == {("sta1", "monotonic", "0", "0"), ("sta2", "monotonic", "5000", "250000000")}
 
 
 @pytest.mark.parametrize("fault", ["disturb sta1 sta2 lose 1 at 1", "stranger 00 as sta1 at 1"])
@@ -188,6 +220,55 @@ def test_a_rendezvous_outlives_a_crash_and_the_emptying_of_its_cell(tmp_path: Pa
     after = carriers(10.0, 14.0)
     assert after
     assert "sta3" not in after
+
+
+def test_a_kernel_without_time_namespaces_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = "emulation.backends.realtime.node_apps.TIME_NAMESPACE"
+    monkeypatch.setattr(where, tmp_path / "none")
+    scenario = quiet(faults="clock sta1 ahead 60 at 0")
+    folder = RunFolder.create(tmp_path, scenario)
+    with pytest.raises(BackendError, match=r"clock sta1 ahead 60 at 0: this kernel has no time"):
+        TapBackend().execute(scenario, folder, Recorded())
+
+
+@pytest.mark.parametrize("protocol", ["flooding", "subscription-forwarding", "rendezvous-aodv"])
+def test_forged_events_with_numbers_far_ahead_silence_no_publisher(
+    tmp_path: Path, protocol: str
+) -> None:
+    topic = {"topic": "a"}
+    made = make_scenario(
+        *("roaming_field", protocol),
+        seed=1,
+        duration=9.0,
+        settings={"nodes": 4, "topics": 0, "speed": 0, "side": 100},
+    )
+    workload = [
+        Operation(time=0.5, node=2, action="subscribe", subscription=1, filter=TOPIC),
+        *(
+            Operation(time=3 + 0.5 * n, node=1, action="publish", sequence=n, event=topic)
+            for n in range(1, 11)
+        ),
+    ]
+    scenario = made.model_copy(update={"workload": tuple(workload)})
+    samples = observe(scenario).samples
+    event = decode(next(samples[kind] for kind in samples if kind in EVENT_KINDS))
+    forgeries = tuple(
+        Fault(kind="stranger", start=start, sender="sta1", datagram=datagram.hex())
+        for start, ahead in ((5.7, 2_000), (5.8, 2**30))
+        for datagram in [event._replace(sequence=event.sequence + ahead).encode()]
+    )
+    folder = RunFolder.create(tmp_path, scenario)
+    scenario = scenario.model_copy(update={"faults": forgeries})
+    observer = Recorded()
+    TapBackend().execute(scenario, folder, observer)
+    assert observer.problems == []
+    require_real_time(folder)
+    told = notified(folder, scenario)
+    assert {told["sta2", 1, number] for number in range(1, 11)} == {1}
+    heard = [packet for _, packet in timed(folder.radio_capture(scenario.nodes[1]))]
+    assert any(PubSub in packet and packet[PubSub].sequence > 2**30 for packet in heard)
 
 
 def pid_of(name: str) -> int:

@@ -83,6 +83,44 @@ def test_who_joins_at_a_bootstrap_peer_that_is_not_primary_is_linked_to_the_one_
     assert heard(scenario, 3, 3)
 
 
+def test_a_bootstrap_peer_answers_itself_if_who_it_asks_for_another_is_gone() -> None:
+    """Else it sends each of that one's queries on to the same peer, which is down."""
+    scenario = peers(
+        "semantic-overlay", 3, (1.0, 3, "subscribe"), (1.5, 2, "subscribe"), (42.0, 1, "publish")
+    )
+    crash = Fault(kind="crash", nodes=("n3",), start=1.5, end=11.5)
+    scenario = scenario.model_copy(update={"faults": (crash,)})
+    assert heard(scenario, 2, 3)
+    assert heard(scenario, 3, 3)
+
+
+def test_a_bootstrap_peer_that_knows_nobody_any_more_answers_when_it_is_in() -> None:
+    """Else who comes first after its restart hears of nobody, and its events are lost."""
+    scenario = peers(
+        "semantic-overlay",
+        4,
+        (1.0, 2, "subscribe"),
+        (1.0, 3, "subscribe"),
+        (44.0, 4, "publish"),
+    )
+    narrow = scenario.workload[0].model_copy(update={"filter": (("price", "<", 500),)})
+    crash = Fault(kind="crash", nodes=("n1",), start=11.5, end=13.5)
+    changes = {"workload": (narrow, *scenario.workload[1:]), "faults": (crash,), "seed": 0}
+    scenario = scenario.model_copy(update=changes)
+    assert heard(scenario, 2, 3)
+    assert heard(scenario, 3, 3)
+
+
+def test_a_peer_that_has_given_up_asks_again() -> None:
+    """Else it is out for good if its bootstrap peer was down when it came."""
+    scenario = peers("semantic-overlay", 2, (1.0, 2, "subscribe"), (44.0, 1, "publish"))
+    crash = Fault(kind="crash", nodes=("n1",), start=1.0, end=21.0)
+    assert heard(scenario.model_copy(update={"faults": (crash,)}), 2, 2)
+    for_good = Fault(kind="crash", nodes=("n1",), start=1.0)
+    scenario = peers("semantic-overlay", 3, (1.0, 3, "subscribe"), (31.5, 2, "publish"))
+    assert not heard(scenario.model_copy(update={"faults": (for_good,)}), 3, 2)
+
+
 def test_a_peer_that_has_left_says_so_to_who_sends_it_a_query() -> None:
     """Else that one goes on to send queries there, which nobody answers."""
     scenario = peers(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from statistics import median
 
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.network.gpsd import RATE, PositionServer
-from nodeapp.gps import WATCH
+from nodeapp.gps import WATCH, Plane
 from nodeapp.node import EXTRAPOLATION
 
 STATIONS = 20
@@ -55,6 +56,18 @@ def test_many_stations_get_fewer_reports_each() -> None:
     assert periods == {1: 0.2, 200: 0.2, 400: 0.4, 5000: 1.0}
     assert max(periods.values()) < EXTRAPOLATION
     assert server_of(20, way[0]).period() == 1.0
+
+
+def test_a_receiver_in_error_reports_another_place() -> None:
+    server = server_of(2, Waypoint(0.0, 10.0, 20.0))
+    before = [server.report(station) for station in range(2)]
+    server.handle_control({"op": "misplace", "name": "sta1", "x": 300, "y": -40.0})
+    reports = [json.loads(server.report(station)) for station in range(2)]
+    assert reports[0]["lat"] == json.loads(before[0])["lat"]
+    x, y = Plane().from_earth(reports[1]["lat"], reports[1]["lon"])
+    assert (round(x), round(y)) == (310, -20)
+    server.handle_control({"op": "misplace", "name": "sta1", "x": 0.0, "y": 0.0})
+    assert json.loads(server.report(1))["lat"] == json.loads(before[1])["lat"]
 
 
 def test_stations_are_told_one_after_the_other_all_over_a_period() -> None:

@@ -16,6 +16,7 @@ SPECS = {
     "sinr": RadioSpec(range=250),
     "threshold": RadioSpec(range=250, reception="threshold"),
     "disk": RadioSpec(range=250, propagation=UnitDisk(collisions=True)),
+    "disk without collisions": RadioSpec(range=250, propagation=UnitDisk(collisions=False)),
 }
 
 
@@ -32,7 +33,7 @@ def delivered(medium: Medium, start: float, count: int = 40, source: int = 0) ->
 def test_a_jammer_near_the_receiver_drowns_frames_for_as_long_as_it_is_there(name: str) -> None:
     medium = channel([(0.0, 0.0), (200.0, 0.0)], SPECS[name])
     assert delivered(medium, 0.0) == 40
-    position = (300.0, 0.0) if name != "disk" else (400.0, 0.0)
+    position = (300.0, 0.0) if "disk" not in name else (400.0, 0.0)
     number = medium.jamming.begin(1.0, Jammer(*position, 12.0, 1.0, 0.01))
     assert medium.table.jam_row(number).sense == {1}  # the sender does not notice
     assert delivered(medium, 1.0) == 0

@@ -69,7 +69,7 @@ def test_delays_are_drawn_from_the_seed() -> None:
         ({"space": "price"}, "name:low:high:cells"),
         ({"bootstrap": "13"}, "there is no node 13: name one from 1 to 12"),
         ({"bootstrap": "one"}, "no list of node ids"),
-        ({"faults": "radio 2 of them at 10 for 5"}, "use crash, disturb, stranger alone"),
+        ({"faults": "radio 2 of them at 10 for 5"}, "use crash, disturb, stranger, clock alone"),
         ({"hashes": 0}, "below 1"),
     ],
 )
@@ -96,5 +96,5 @@ def test_a_cable_without_delay_is_the_shortest() -> None:
 def test_a_scenario_file_cannot_jam_cables(fault: dict[str, object]) -> None:
     scenario = make_scenario("stock_peers", "flooding", seed=1, duration=30.0, settings={})
     data = scenario.model_dump() | {"faults": [{"start": 1.0, **fault}]}
-    with pytest.raises(ValidationError, match="use crash, disturb, stranger alone"):
+    with pytest.raises(ValidationError, match="use crash, disturb, stranger, clock alone"):
         Scenario.model_validate(data)

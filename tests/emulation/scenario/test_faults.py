@@ -30,11 +30,15 @@ def faults(*texts: str, seed: int = 1, radio: RadioSpec | None = RADIO) -> tuple
 
 def test_what_is_not_there_does_not_fail() -> None:
     disk = RadioSpec(range=100.0, propagation=UnitDisk(collisions=False))
-    with pytest.raises(ScenarioError, match="no interference, so nothing can be jammed: choose"):
-        faults("jam 100,50 at 7", radio=disk)
+    assert faults("jam 100,50 at 7", radio=disk)
     assert faults("radio sta1 at 7", radio=disk)
     assert faults("jam 100,50 at 7", radio=RadioSpec(range=100.0, propagation=UnitDisk()))
-    for text in ("radio sta1 at 1", "partition x=9 at 1", "jam 1,1 at 1"):
+    for text in (
+        "radio sta1 at 1",
+        "partition x=9 at 1",
+        "jam 1,1 at 1",
+        "position 9% off 1,1 at 1",
+    ):
         with pytest.raises(ScenarioError, match="hosts on a switch have no radios"):
             faults(text, radio=None)
     assert faults("disturb sta1 sta2 lose 1 at 1", "stranger 00 as sta1 at 2", radio=None)
@@ -43,7 +47,7 @@ def test_what_is_not_there_does_not_fail() -> None:
 
 
 def test_every_kind_of_fault() -> None:
-    crash, radio, point, link, partition, line, jam, disturb, stranger, other = faults(
+    clock, crash, radio, point, link, partition, line, jam, disturb, stranger, other, off = faults(
         "crash sta3,br1 at 1 for 2",
         "radio 3 of them at 2.5",
         "access-point ap2 at 3 for 4",
@@ -54,6 +58,8 @@ def test_every_kind_of_fault() -> None:
         "disturb sta1 sta2 lose 0.5 duplicate 0.25 delay 2 at 8 for 1",
         "stranger 0102ff as sta1 to sta2,sta3 at 9",
         "stranger 00 as 60000 at 10",
+        "position sta1,sta2 off -30,0.5 at 11 for 2",
+        "clock sta4 ahead 3600.5 at 0",
     )
     assert (crash.nodes, crash.start, crash.end) == (("sta3", "br1"), 1.0, 3.0)
     assert (len(radio.nodes), radio.end, radio.until(60.0)) == (3, None, 60.0)
@@ -67,6 +73,8 @@ def test_every_kind_of_fault() -> None:
     assert (stranger.datagram, stranger.sender) == ("0102ff", "sta1")
     assert (stranger.nodes, stranger.until(60.0)) == (("sta2", "sta3"), 9.0)
     assert (other.sender, other.nodes) == ("60000", ())
+    assert (off.nodes, off.offset, off.end) == (("sta1", "sta2"), (-30.0, 0.5), 13.0)
+    assert (clock.nodes, clock.ahead, clock.end) == (("sta4",), 3600.5, None)
 
 
 def test_who_fails_is_drawn_from_the_seed() -> None:
@@ -111,6 +119,12 @@ def test_who_fails_is_drawn_from_the_seed() -> None:
         ("stranger 00 as 0 at 5", "numbers of nodes are 1 to 16777214"),
         ("stranger 00 as sta1 at 5 for 5", "sends one packet in the name of a node, without"),
         ("stranger " + 1401 * "00" + " as 1 at 5", "datagram has 1400 bytes at most"),
+        ("position sta1 at 5", "it is `position WHO off X,Y at T for D`"),
+        ("position off 1,1 at 5", "say who"),
+        ("clock sta1 off 5 at 0", "it is `clock WHO ahead S at 0`"),
+        ("clock sta1 ahead 5 at 5", "a clock is ahead by more than 0 s, `at 0`, without `for`"),
+        ("clock sta1 ahead 0 at 0", "a clock is ahead by more than 0 s"),
+        ("clock sta1 ahead -1 at 0", "ahead: must be 0 or more, not -1"),
         ("melt 30% at 5", "melt is none of crash, radio"),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
@@ -136,6 +137,33 @@ def test_radios_links_and_partitions_fail_and_heal() -> None:
     assert sorted(set(ALL) - set(told(everybody, "link sta1 sta2 at 10 for 5"))) == lost
     assert sorted(set(ALL) - set(told("jam 50,50 power 40 at 10 for 5"))) in (lost, lost[:-1])
     assert told("radio sta1 at 0")[:1] == []
+
+
+def test_positions_and_clocks_are_wrong_for_the_node_alone_and_as_long_as_it_lasts() -> None:
+    made = scenario("position sta1 off 30,-40 at 5 for 5", "position sta1 off 1,0 at 6 for 1")
+    moving = made.nodes[0].model_copy(
+        update={"waypoints": (Waypoint(0.0, 0.0, 0.0), Waypoint(20.0, 20.0, 0.0))}
+    )
+    for nodes, way in ((made.nodes, None), ((moving, *made.nodes[1:]), moving)):
+        simulation = Simulation(made.model_copy(update={"nodes": nodes}), NullRecorder())
+        host, other = simulation.nodes[:2]
+        stands = other.position()
+        for until, dx, dy in (
+            (4.5, 0, 0),
+            (5.5, 30, -40),
+            (6.5, 31, -40),
+            (7.5, 30, -40),
+            (11, 0, 0),
+        ):
+            simulation.run(until)
+            x, y = (until, 0.0) if way else nodes[0].waypoints[0][1:]
+            assert host.position()[:2] == pytest.approx((x + dx, y + dy))
+            assert other.position() == stands
+
+    simulation = Simulation(scenario("clock sta1 ahead 3600 at 0"), NullRecorder())
+    simulation.run(5.0)
+    assert [host.now() for host in simulation.nodes[:2]] == [3605.0, 5.0]
+    assert told("clock sta1 ahead 3600 at 0") == ALL
 
 
 def test_what_is_disturbed_is_lost_or_comes_late_and_twice_until_it_ends() -> None:

@@ -223,7 +223,7 @@ def test_faults_and_handovers_are_marked(tables: RunTables) -> None:
         ("partition", 6.0, 7.0, []),
         ("jam", 8.0, 9.0, []),
     ]
-    assert data["marks"][1]["text"] == "link sta1 sta2"
+    assert data["marks"][1]["text"] == "link sta1 sta2 at 5"
     assert data["marks"][2]["line"] == (25.0, 0.0, 25.0, 1.0)
     visits = [np.array([[3e9, 2, 1], [1e9, 2, 0], [2e9, 2, 0], [5e9, 3, 1]], np.int64)]
     assert frames._handovers(visits) == [(3.0, 2, 0, 1)]

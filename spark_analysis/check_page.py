@@ -1,0 +1,82 @@
+"""The page of a check: what was run, what was looked at, and each finding as its story."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from spark_analysis.report.page import report_environment, write_html
+from spark_analysis.report.quantities import count, number, seconds
+from spark_analysis.report.text_table import TextTable
+
+
+def write_page(path: Path, outcome: Mapping[str, Any]) -> Path:
+    """Write the page of what `check --json` prints, and return its path.  Raises OSError."""
+    html = report_environment().get_template("check.html").render(
+        title=outcome["protocol"],
+        facts=_facts(outcome),
+        verdict=_verdict(outcome),
+        findings=[_finding(finding, path.parent) for finding in outcome["findings"]],
+        tables=[_properties(outcome), _messages(outcome)],
+    )  # fmt: skip
+    return write_html(path, html)
+
+
+def _facts(outcome: Mapping[str, Any]) -> list[tuple[str, str]]:
+    runs = outcome["scenarios"] + outcome["runs to shrink"]
+    return [
+        ("scenarios", count(outcome["scenarios"])),
+        ("runs to shrink", count(outcome["runs to shrink"])),
+        ("seed", str(outcome["seed"])),
+        ("took", seconds(outcome["seconds"])),
+        ("runs a second", number(runs / max(outcome["seconds"], 0.001))),
+        ("kinds of messages", count(len(outcome["frames"]))),
+    ]
+
+
+def _verdict(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    wrong = [finding["property"] for finding in outcome["findings"]]
+    scenarios = f"{count(outcome['scenarios'])} drawn scenarios"
+    if wrong:
+        headline, detail = f"Does not hold: {', '.join(wrong)}", "The smallest scenarios are below."
+    else:
+        headline = "Nothing found"
+        detail = f"Every property held in {scenarios}, which is no proof that it always does."
+    level = "bad" if wrong else "good"
+    return {"level": level, "headline": headline, "detail": detail, "checks": ()}
+
+
+def _finding(finding: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    links = {"the scenario": finding["scenario"], "its report, with a replay": finding["report"]}
+    return {
+        "property": finding["property"],
+        "nodes": finding["nodes"],
+        "story": finding["story"],
+        "commands": finding["commands"],
+        "links": [
+            (text, quote(os.path.relpath(path, folder)))
+            for text, path in links.items()
+            if path is not None
+        ],
+    }
+
+
+def _properties(outcome: Mapping[str, Any]) -> TextTable:
+    rows = [
+        [rule["property"], rule["what must hold"], count(rule["runs"]), count(rule["violations"])]
+        for rule in outcome["properties"]
+    ]
+    note = "Runs are drawn scenarios and those to shrink one; a violation ends the judging of one."
+    head = ("Property", "What must hold", "Runs", "Violations")
+    return TextTable("Properties", note, head, rows, words=2, empty="None was judged.")
+
+
+def _messages(outcome: Mapping[str, Any]) -> TextTable:
+    frames = {**outcome["frames"], **dict.fromkeys(outcome["kinds without a message"], 0)}
+    rows = [[kind, count(sent), "yes" if sent else "no"] for kind, sent in frames.items()]
+    note = "Between nodes. What a handler does that no message has called was not looked at."
+    head = ("Kind", "Messages", "Looked at")
+    return TextTable("Messages", note, head, rows, words=1, empty="None was sent.")
