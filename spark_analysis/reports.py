@@ -50,8 +50,9 @@ from spark_analysis.report.page import (
 
 COMPARISON: Final = "comparison.html"
 REPORT: Final = "report.html"
+FRAMES_NAME: Final = "frames"
 FILES: Final = (
-    ("frames", "every captured packet, decoded"),
+    (FRAMES_NAME, "every captured packet, decoded"),
     *((measure.table.name, measure.table.description) for measure in MEASURES),
 )
 """Names of the files in a run's metrics, and what is in each."""
@@ -213,8 +214,10 @@ def write_report(analysis: Analysis, run: Run, figures: bool = False) -> Path:
         command=scenario_text.command(run.scenario, run.record.backend if run.record else None),
         again=scenario_text.again(run),
         files=[
-            (name, description, (run.metrics / f"{name}.parquet").exists())
+            (name, description)
             for name, description in FILES
+            if (run.metrics / f"{name}.parquet").exists()
+            and (name == FRAMES_NAME or len(tables.table(name)))
         ],
     )  # fmt: skip
     page = write_html(run.results / REPORT, html)

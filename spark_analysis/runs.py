@@ -56,9 +56,10 @@ class Loaded(ABC):
 
     @property
     def tables(self) -> Sequence[str]:
-        """Names of the tables."""
+        """Names of the tables that have rows; the others can be read as well."""
         self._analysed()
-        return sorted(path.stem for path in self._metrics.glob("*.parquet") if path.is_file())
+        files = (path for path in self._metrics.glob("*.parquet") if path.is_file())
+        return sorted(path.stem for path in files if pq.read_metadata(path).num_rows)
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table; its columns are those of docs/data.md, without `run`."""

@@ -239,6 +239,17 @@ class Scenario(BaseModel):
         """The nodes with a radio, in the order of `nodes`."""
         return tuple(node for node in self.nodes if not node.wired)
 
+    def until(self, seconds: float) -> Scenario:
+        """Return the scenario up to a time; itself if it is not longer."""
+        if seconds >= self.duration:
+            return self
+        kept = {
+            "workload": tuple(done for done in self.workload if done.time <= seconds),
+            "navigation": tuple(told for told in self.navigation if told.time <= seconds),
+            "faults": tuple(fault for fault in self.faults if fault.start < seconds),
+        }
+        return self.model_copy(update={"duration": seconds, **kept})
+
     def save(self, path: Path) -> None:
         """Write the scenario as JSON."""
         path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")

@@ -125,9 +125,10 @@ def plain(value: object) -> str:
 
 
 def again(run: Run) -> str:
-    """Return the command that repeats a run with what was moved and failed at its prompt, if any.
+    """Return the command that repeats a run as it went at its prompt, if it had one.
 
-    No command repeats that an access point was moved.
+    That is with what was moved and failed there, and as long as it was open.  No command
+    repeats that an access point was moved.
     """
     if run.performed == run.scenario or run.moved_points:
         return ""

@@ -79,7 +79,13 @@ def test_a_point_is_opened_with_report_and_replay(folder: Path) -> None:
         assert f"report: {point / 'report.html'}" in done.output
         page = (point / "report.html").read_text(encoding="utf-8")
         assert 'id="replay-data"' in page
-        assert runs.load(point).delivery["expected"].any()
+        assert "metrics/delivery.parquet" in page
+        assert "metrics/overlay_links.parquet" not in page, "it is no overlay"
+        run = runs.load(point)
+        assert run.delivery["expected"].any()
+        assert "delivery" in run.tables
+        assert "overlay_links" not in run.tables
+        assert run.overlay_links.empty
     again = invoke(*WORDS, "--out", folder)
     assert again.exit_code == 0, again.output
     assert "run again" not in again.output
