@@ -157,19 +157,20 @@ def make_faults(
     duration: float,
     rng: random.Random,
     radio: RadioSpec | None,
+    placed: bool = True,
 ) -> tuple[Fault, ...]:
     """Return the faults that texts describe, in order of time.
 
     `hosts` run node apps but have no radio; `area` is x0, y0, x1, y1, metres; `radio` is that of
-    the stations, None if these are hosts on a switch.  Raises `ScenarioError`, which says which
-    text is wrong and how to write it.
+    the stations, None if these are hosts on a switch; `placed` whether places decide who hears
+    whom.  Raises `ScenarioError`, which says which text is wrong and how to write it.
     """
     faults = []
     for text in texts:
         try:
             fault = _parse(text, stations, hosts, access_points, area, duration, rng)
             if fault is not None:
-                _check_possible(fault, radio)
+                _check_possible(fault, radio, placed=placed)
         except ValueError as error:
             reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise ScenarioError(f"fault {text!r}: {reason}") from None
@@ -228,8 +229,10 @@ def _parse(
     raise ValueError(f"{kind} is none of {', '.join(get_args(Kind))}: write it as `{EXAMPLE}`")
 
 
-def _check_possible(fault: Fault, radio: RadioSpec | None) -> None:
+def _check_possible(fault: Fault, radio: RadioSpec | None, *, placed: bool) -> None:
     """Raise ValueError if there is nothing that the fault could affect."""
+    if not placed and fault.kind in ("partition", "jam"):
+        raise ValueError("it is at a place, and a contact trace has none: use radio, link or crash")
     if radio is None:
         if fault.kind not in ON_A_SWITCH:
             raise ValueError(NO_RADIOS)
