@@ -20,12 +20,11 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from emulation.backends.base import BackendError
-from emulation.backends.virtual import VirtualBackend
 from emulation.scenario.runfolder import Run
 from spark_analysis.analysis import analyse_runs
 from spark_analysis.captures.materialise import recorded
 from spark_analysis.captures.runs import read_runs
-from spark_analysis.captures.virtual_run import run_to_frames
+from spark_analysis.captures.virtual_run import BACKEND, run_to_frames
 from spark_analysis.engine.pandas_rows import native
 from spark_analysis.engine.results import Analysis, RunTables
 from spark_analysis.engine.session import spark_session
@@ -135,7 +134,7 @@ def _analysable(
 def _run_again(run: Run, progress: Callable[[str, float], None]) -> Run:
     """Return a completed run under the virtual clock with its frames; others as they are."""
     record = run.record
-    if record is None or record.backend != VirtualBackend.name or record.ended != "completed":
+    if record is None or record.backend != BACKEND or record.ended != "completed":
         return run
     what = f"running {run.name} again, of which no packets were kept"
     try:

@@ -21,7 +21,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from emulation.backends.virtual import VirtualBackend
 from emulation.caller import drop
 from emulation.errors import RunFolderError
 from emulation.mn import record
@@ -29,6 +28,7 @@ from emulation.mn.record import is_script_run
 from emulation.scenario.provenance import code, version
 from emulation.scenario.records import CodeRecord
 from emulation.scenario.runfolder import Run, RunFolder, read_record, read_run
+from spark_analysis.captures.virtual_run import BACKEND
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.reproduction import FINDINGS
 from spark_analysis.sweeps.folder import RESULTS, SPEC, SweepFolder
@@ -161,7 +161,7 @@ def _of_sweep(folder: Path, specs: Sequence[Path]) -> _Bundled:
     records = (RunFolder(path) for spec in specs for path in spec.parent.glob("points/*"))
     record = next(filter(None, (read_record(path, []) for path in records)), None)
     if record is None:
-        return _Bundled(folder, about, recipes, None, _details(VirtualBackend.name, None))
+        return _Bundled(folder, about, recipes, None, _details(BACKEND, None))
     details = _details(record.backend, record.code or code(), record.versions, record.host)
     return _Bundled(folder, about, recipes, record.started, details)
 

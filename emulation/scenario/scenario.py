@@ -258,7 +258,7 @@ class Scenario(BaseModel):
             return self
         kept = {
             "workload": tuple(done for done in self.workload if done.time <= seconds),
-            "navigation": tuple(told for told in self.navigation if told.time <= seconds),
+            "navigation": tuple(leg for leg in self.navigation if leg.time <= seconds),
             "faults": tuple(fault for fault in self.faults if fault.start < seconds),
         }
         return self.model_copy(update={"duration": seconds, **kept})

@@ -88,8 +88,7 @@ class ScenarioSettings:
             raise ScenarioError(missing)
         if scenario.contacts is not None and (service.rounds_voids or service.has_rendezvous_cells):
             raise ScenarioError(
-                f"{name} routes to places, which contacts do not have: choose another protocol, "
-                "such as broker-aodv"
+                f"{name} routes to places, and contacts have none: choose another protocol"
             )
         events = (act.event for act in scenario.workload if act.action == "publish")
         published = next(events, None)

@@ -29,7 +29,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.backends.virtual import VirtualBackend
 from emulation.errors import ScenarioError
 from emulation.scenario.faults import FAULTS, FILE, texts_of
 from emulation.scenario.scenario import Scenario
@@ -150,7 +149,7 @@ class RunPoint(Point):
         """Return the command that runs it with its captures, report and replay."""
         settings = {key: value for key, value in self.settings.items() if key != FAULTS}
         faults = texts_of(str(self.settings.get(FAULTS, "")))
-        identity = self.topology, self.protocol, VirtualBackend.name, self.duration, self.drawn
+        identity = self.topology, self.protocol, virtual_run.BACKEND, self.duration, self.drawn
         return " ".join(run_command(*identity, settings, faults))
 
     def __str__(self) -> str:
