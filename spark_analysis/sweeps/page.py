@@ -156,7 +156,10 @@ def runs_table(outcome: SweepOutcome) -> TextTable:
         for row in records(results.head(MOST_RUNS))
     ]
     folder = shlex.quote(str(outcome.folder / "points"))
-    note = f"Report and replay of one: {COMMAND} analyze {folder}/RUN"
+    note = (
+        f"Report and replay of one: {COMMAND} analyze {folder}/RUN; with captures: its command, "
+        f"or {COMMAND} run --backend virtual --scenario {folder}/RUN"
+    )
     if len(results) > MOST_RUNS:
         note += f". The first {MOST_RUNS} of {len(results)}; all are in results.parquet"
     head = ["protocol", *varied, "seed", *(f"{q.title}, {q.unit}" for q in shown), "run", "command"]
