@@ -56,10 +56,9 @@ class Loaded(ABC):
 
     @property
     def tables(self) -> Sequence[str]:
-        """Names of the tables that have rows; the others can be read as well."""
+        """Names of the tables."""
         self._analysed()
-        files = (path for path in self._metrics.glob("*.parquet") if path.is_file())
-        return sorted(path.stem for path in files if pq.read_metadata(path).num_rows)
+        return sorted(path.stem for path in self._metrics.glob("*.parquet") if path.is_file())
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table; its columns are those of docs/data.md, without `run`."""
@@ -110,6 +109,11 @@ class LoadedRun(Loaded):
     def __init__(self, run: Run) -> None:
         super().__init__(run.metrics)
         self.run = run
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """Names of the tables that have rows; the others can be read as well."""
+        return [name for name in super().tables if pq.read_metadata(self._file(name)).num_rows]
 
     @property
     def name(self) -> str:
