@@ -35,6 +35,7 @@ from spark_analysis.measures.nodes import captured_interfaces
 from spark_analysis.measures.packets import UNDECODED
 from spark_analysis.measures.registry import MEASURES
 from spark_analysis.measures.summary import SUMMARY
+from spark_analysis.measures.versions import marked
 
 
 def frames_folder(
@@ -211,7 +212,9 @@ def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:
         for name, table in tables.items():
             path = run.metrics / f"{name}.parquet"
             scratch = path.with_name(f".{path.name}-{os.getpid()}")
-            pq.write_table(table.filter(pc.field("run") == run.name), scratch)
+            rows = table.filter(pc.field("run") == run.name)
+            # A sweep takes the summary of its point for its own.
+            pq.write_table(marked(rows) if name == SUMMARY.name else rows, scratch)
             scratch.replace(path)
     except OSError as error:
         reason = error.strerror or str(error)

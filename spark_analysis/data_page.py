@@ -32,6 +32,9 @@ metres, columns that end in `_ns` in nanoseconds. Times begin with the run. `sum
 
 ## From Python
 
+In the testbed's folder start `.venv/bin/python`, elsewhere `PYTHONPATH=TESTBED
+TESTBED/.venv/bin/python`; of a [package](running.md#without-root), its environment's Python.
+
     from spark_analysis import runs
 
     run = runs.load("runs/20260101-120000-roaming_field-flooding")
@@ -52,7 +55,14 @@ scenario in a few lines:
     run = runs.load(run_virtual(scenario))
     print(run.summary["delivery_ratio"], run.delay["delay"].quantile(0.99))
 
-[analysis.ipynb](analysis.ipynb) is a notebook that does so, with its results.
+[analysis.ipynb](analysis.ipynb) is a notebook that does so, with its results: `.venv/bin/pip
+install notebook`, then `.venv/bin/jupyter notebook docs/analysis.ipynb`. Results of a sweep or of a
+reproduction:
+
+    from spark_analysis import sweeps
+
+    results = sweeps.load("sweeps/roaming_field-flooding-speed")
+    results.groupby(["protocol", "speed"])["delivery_ratio"].mean()
 """
 _OF_LOST: Final = """\
 An event's way to a subscriber that missed it is followed through the captures to the last node that

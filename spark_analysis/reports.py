@@ -19,10 +19,12 @@ from urllib.parse import quote
 import pandas as pd
 from markupsafe import Markup, escape
 
+from emulation.backends.base import BackendError
 from emulation.scenario.runfolder import Run
 from spark_analysis.analysis import analyse_runs
 from spark_analysis.captures.materialise import recorded
 from spark_analysis.captures.runs import read_runs
+from spark_analysis.captures.virtual_run import BACKEND, run_to_frames
 from spark_analysis.engine.pandas_rows import native
 from spark_analysis.engine.results import Analysis, RunTables
 from spark_analysis.engine.session import spark_session
@@ -47,8 +49,9 @@ from spark_analysis.report.page import (
 
 COMPARISON: Final = "comparison.html"
 REPORT: Final = "report.html"
+FRAMES_NAME: Final = "frames"
 FILES: Final = (
-    ("frames", "every captured packet, decoded"),
+    (FRAMES_NAME, "every captured packet, decoded"),
     *((measure.table.name, measure.table.description) for measure in MEASURES),
 )
 """Names of the files in a run's metrics, and what is in each."""
@@ -78,9 +81,10 @@ def analyse_and_report(
     report go into each run's folder, or one of the run's name under `out`; the comparison of
     several runs is written beside the first one's.  With `figures`, those of each page are written
     for print as well.  Folders that cannot be analysed do not stop the others.  Raises
-    `AnalysisError`, also if none is left.
+    `AnalysisError`, also if none is left.  A run under the virtual clock of which neither captures
+    nor frames are left, as of most points of sweeps, is run again for its frames.
     """
-    runs, refused = _analysable(folders)
+    runs, refused = _analysable(folders, progress)
     if out is not None:
         runs = tuple(replace(run, out=out.resolve() / run.name) for run in runs)
     progress("starting Spark", 0.0)
@@ -97,7 +101,9 @@ def analyse_and_report(
     return Reports(analysis, tuple(reports), refused)
 
 
-def _analysable(folders: Sequence[Path]) -> tuple[tuple[Run, ...], tuple[str, ...]]:
+def _analysable(
+    folders: Sequence[Path], progress: Callable[[str, float], None]
+) -> tuple[tuple[Run, ...], tuple[str, ...]]:
     """Return the runs that can be analysed, and why others cannot; before Spark starts.
 
     Raises `AnalysisError` if there is none.
@@ -114,6 +120,8 @@ def _analysable(folders: Sequence[Path]) -> tuple[tuple[Run, ...], tuple[str, ..
                     "rename one of them"
                 )
             if recorded(run) is None and not any(run.captures.glob("*.pcap")):
+                run = _run_again(run, progress)
+            if recorded(run) is None and not any(run.captures.glob("*.pcap")):
                 raise AnalysisError(f"{run.captures} has no captures: there is nothing to analyse")
             good[run.name] = run
         except AnalysisError as error:
@@ -121,6 +129,19 @@ def _analysable(folders: Sequence[Path]) -> tuple[tuple[Run, ...], tuple[str, ..
     if not good:
         raise AnalysisError(refused[0] if refused else "no run folder given")
     return tuple(good.values()), tuple(refused)
+
+
+def _run_again(run: Run, progress: Callable[[str, float], None]) -> Run:
+    """Return a completed run under the virtual clock with its frames; others as they are."""
+    record = run.record
+    if record is None or record.backend != BACKEND or record.ended != "completed":
+        return run
+    what = f"running {run.name} again, of which no packets were kept"
+    try:
+        run_to_frames(run.scenario, run.folder, lambda seconds: progress(what, 0.0))
+    except (BackendError, OSError) as error:
+        raise AnalysisError(f"cannot run {run.path} again: {error}") from None
+    return read_runs([run.path])[0]
 
 
 def comparison_path(runs: Sequence[Run]) -> Path:
@@ -192,8 +213,10 @@ def write_report(analysis: Analysis, run: Run, figures: bool = False) -> Path:
         command=scenario_text.command(run.scenario, run.record.backend if run.record else None),
         again=scenario_text.again(run),
         files=[
-            (name, description, (run.metrics / f"{name}.parquet").exists())
+            (name, description)
             for name, description in FILES
+            if (run.metrics / f"{name}.parquet").exists()
+            and (name == FRAMES_NAME or len(tables.table(name)))
         ],
     )  # fmt: skip
     page = write_html(run.results / REPORT, html)

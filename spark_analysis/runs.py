@@ -111,6 +111,11 @@ class LoadedRun(Loaded):
         self.run = run
 
     @property
+    def tables(self) -> Sequence[str]:
+        """Names of the tables that have rows; the others can be read as well."""
+        return [name for name in super().tables if pq.read_metadata(self._file(name)).num_rows]
+
+    @property
     def name(self) -> str:
         """Name of the run folder."""
         return self.run.name

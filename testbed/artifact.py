@@ -2,8 +2,9 @@
 
 It holds everything that an analysis needs and writes: scenario or script, captures, tables,
 reports, and the version and machine of the runs; `ro-crate-metadata.json` says what each file is,
-with a checksum.  Decoded frames are left out if their captures are there, and so are links that
-lead out of the run's folder: their targets are not part of the run.
+with a checksum.  Sweeps and reproductions are packed with all of their points.  Decoded frames are
+left out if their captures are there, and so are links that lead out of the run's folder: their
+targets are not part of the run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ from emulation.mn import record
 from emulation.mn.record import is_script_run
 from emulation.scenario.provenance import code, version
 from emulation.scenario.records import CodeRecord
-from emulation.scenario.runfolder import Run, RunFolder, read_run
+from emulation.scenario.runfolder import Run, RunFolder, read_record, read_run
+from spark_analysis.captures.virtual_run import BACKEND
+from spark_analysis.errors import AnalysisError
+from spark_analysis.papers.reproduction import FINDINGS
+from spark_analysis.sweeps.folder import RESULTS, SPEC, SweepFolder
 from testbed.options import RUNS, USAGE, console, fail
 
 METADATA: Final = "ro-crate-metadata.json"
@@ -39,6 +44,9 @@ TYPES: Final = {
     ".json": ("application/json", "record of the run"),
     ".jsonl": ("application/jsonl", "record of the run, a line each"),
     ".csv": ("text/csv", "key figures"),
+    ".pdf": ("application/pdf", "figure"),
+    ".svg": ("image/svg+xml", "figure"),
+    ".png": ("image/png", "figure"),
     ".log": ("text/plain", "log of a node app"),
 }
 """Media type and meaning by the end of a file's name."""
@@ -50,6 +58,9 @@ NAMED: Final = {
     "script.json": "how the script was run and ended: arguments, machine, versions, limits",
     "network.json": "nodes, radios and propagation",
     "samples.jsonl": "positions, levels and associations, a line each second",
+    SPEC: "what a sweep was asked for; enough to repeat it",
+    RESULTS: "a row for each run",
+    FINDINGS: "a verdict on each claim",
     "limits.jsonl": "what the script got in place of what it asked for",
 }
 EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
@@ -58,12 +69,12 @@ EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True)
 class _Bundled:
-    """What a crate says of a run, or of a run of `mn`."""
+    """What a crate says of a run, a run of `mn`, a sweep or a reproduction."""
 
     path: Path
     about: str
-    recipe: str
-    """Its file from which it can be repeated."""
+    recipes: Sequence[str]
+    """Its files from which it can be repeated."""
     started: str | None
     details: Mapping[str, Any]
     """How, with what and where it was made."""
@@ -74,12 +85,15 @@ class _Bundled:
 
 
 def artifact(
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="folders of runs, sweeps or reproductions"),
+    ],
     out: Annotated[Path, typer.Option("--out", help="file to write", dir_okay=False)] = Path(
         "artifact.zip"
     ),
 ) -> None:
-    """Bundle runs with captures, tables, reports, versions and commit as an RO-Crate zip.
+    """Bundle runs, sweeps and reproductions with all that is theirs as an RO-Crate zip.
 
     Example: artifact runs/*-flooding --out flooding.zip
     """
@@ -116,6 +130,8 @@ def _read(folder: Path) -> _Bundled:
     run_folder = next((path for path in (folder, RUNS / folder) if path.is_dir()), folder).resolve()
     if is_script_run(run_folder):
         return _of_script(run_folder)
+    if specs := [*run_folder.glob(SPEC), *sorted(run_folder.glob(f"*/{SPEC}"))]:
+        return _of_sweep(run_folder, specs)
     try:
         return _of_run(read_run(run_folder))
     except RunFolderError as error:
@@ -129,21 +145,37 @@ def _of_run(run: Run) -> _Bundled:
         f"nodes, {scenario.duration:g} s, seed {scenario.seed}"
     )
     if facts is None:
-        return _Bundled(run.path, about, "scenario.json", None, _details(None, None))
+        return _Bundled(run.path, about, ["scenario.json"], None, _details(None, None))
     details = _details(facts.backend, facts.code or code(), facts.versions, facts.host)
-    return _Bundled(run.path, about, "scenario.json", facts.started, details)
+    return _Bundled(run.path, about, ["scenario.json"], facts.started, details)
+
+
+def _of_sweep(folder: Path, specs: Sequence[Path]) -> _Bundled:
+    """Return a sweep, or a reproduction with the sweep of each of its studies."""
+    try:
+        noted = [SweepFolder(path.parent).noted() for path in specs]
+    except AnalysisError as error:
+        fail(str(error), USAGE)
+    about = "; ".join(spec.command() for spec, _ in filter(None, noted))
+    recipes = [path.relative_to(folder).as_posix() for path in specs]
+    records = (RunFolder(path) for spec in specs for path in spec.parent.glob("points/*"))
+    record = next(filter(None, (read_record(path, []) for path in records)), None)
+    if record is None:
+        return _Bundled(folder, about, recipes, None, _details(BACKEND, None))
+    details = _details(record.backend, record.code or code(), record.versions, record.host)
+    return _Bundled(folder, about, recipes, record.started, details)
 
 
 def _of_script(folder: Path) -> _Bundled:
     script = record.read(folder, [])
     if script is None:
         return _Bundled(
-            folder, "a script for Mininet-WiFi", "script.py", None, _details("tap", None)
+            folder, "a script for Mininet-WiFi", ["script.py"], None, _details("tap", None)
         )
     about = " ".join([f"a script for Mininet-WiFi: {script.name}", *script.arguments])
     started = datetime.fromtimestamp(script.began_ns / 1e9, UTC).isoformat(timespec="seconds")
     details = _details("tap", script.code, script.versions, script.host)
-    return _Bundled(folder, about, "script.py", started, details)
+    return _Bundled(folder, about, ["script.py"], started, details)
 
 
 def _details(
@@ -243,7 +275,7 @@ def _action(run: _Bundled) -> dict[str, Any]:
         "@type": "CreateAction",
         "name": f"run of {run.name}",
         "instrument": {"@id": "#testbed"},
-        "object": {"@id": f"{run.name}/{run.recipe}"},
+        "object": [{"@id": f"{run.name}/{recipe}"} for recipe in run.recipes],
         "result": {"@id": f"{run.name}/"},
         "startTime": run.started,
         "description": json.dumps(run.details),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -21,6 +22,16 @@ from testbed.options import USAGE, JsonOption, fail
 from testbed.outcome import print_json
 from topologies.catalog import topology_class, topology_names, topology_parameters
 
+FIRST: Final = (
+    *("file", "recording", "nodes", "k", "speed", "mobility", "degree", "range", "interval"),
+    *("blocks", "publishers", "subscribers", "topics", "size", "events", "interests", "lifetime"),
+    *("nested", "zipf", "cell_size", "replicas", "fraction", "horizon", "space", "discovery"),
+    *("cover", "probe_interval", "silence", "delay", "reconfiguration", "ttl", "link_feedback"),
+    *("refresh_interval", "hello_interval", "subscription_timeout"),
+)
+"""Parameters in the order in which people reach for them; others follow as they are declared."""
+SHOWN: Final = 5
+
 
 def list_(
     name: Annotated[
@@ -30,6 +41,9 @@ def list_(
             autocompletion=completing.listed,
         ),
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="all parameters, not those alone that people change first")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List topologies, workloads, protocols, backends and papers, or the parameters of one."""
@@ -69,9 +83,18 @@ def list_(
         print_json([{field: getattr(entry, field) for field in fields} for entry in parameters])
         return
     table = Table("parameter", "default", "range", "meaning", title=name, title_justify="left")
-    for parameter in parameters:
+    shown = parameters if every else _first(parameters)
+    for parameter in shown:
         table.add_row(parameter.name, str(parameter.default), _range(parameter), parameter.help)
     out.print(table)
+    if more := len(parameters) - len(shown):
+        out.print(f"{more} more: list {name} --all")
+
+
+def _first(parameters: Sequence[Parameter]) -> list[Parameter]:
+    """Return the parameters that people change first."""
+    ranks = {name: rank for rank, name in enumerate(FIRST)}
+    return sorted(parameters, key=lambda entry: ranks.get(entry.name, len(FIRST)))[:SHOWN]
 
 
 def _everything() -> dict[str, list[tuple[str, str]]]:

@@ -25,12 +25,13 @@ from emulation.workloads.registry import expanded
 from spark_analysis.errors import AnalysisError
 from spark_analysis.report.page import FIGURES, write_figures
 from spark_analysis.sweeps.differences import Difference
-from spark_analysis.sweeps.folder import SPEC, outdated
-from spark_analysis.sweeps.page import PAGE, compared, drawings, write_page
-from spark_analysis.sweeps.spec import SpecError, SweepSpec
+from spark_analysis.sweeps.folder import PAGE, SPEC, SweepFolder, outdated
+from spark_analysis.sweeps.page import compared, drawings, write_page
+from spark_analysis.sweeps.spec import SpecError, SweepSpec, points
 from spark_analysis.sweeps.sweep import Progress as Done
 from spark_analysis.sweeps.sweep import SweepOutcome, run_sweep
 from testbed import completing
+from testbed.analyze import analyse_folders
 from testbed.display import print_problems
 from testbed.options import (
     FAILED,
@@ -145,6 +146,12 @@ def sweep(
     keep_frames: Annotated[
         bool, typer.Option("--keep-frames", help="keep the packets of every run, as columns")
     ] = False,
+    opened: Annotated[
+        str | None,
+        typer.Option(
+            "--open", metavar="POINT", help="make report and replay of one that has run; no more"
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run many scenarios under the virtual clock as Spark tasks, and draw the results.
@@ -172,6 +179,9 @@ def sweep(
         RunFolder(folder).give_to_caller()
     drop(folder)
     try:
+        if opened is not None:
+            analyse_folders([SweepFolder(folder).chosen(points(spec), opened)], master)
+            return
         if changed := outdated(spec, folder):
             every = set(changed) == set(spec.protocols)
             which = "all points" if every else f"points of {', '.join(changed)}"
@@ -217,6 +227,7 @@ def _facts(outcome: SweepOutcome, gaps: Sequence[Difference]) -> dict[str, Any]:
         "failures": dict(outcome.failures),
         "problems": dict(outcome.problems),
         "differences": [gap.facts() for gap in gaps],
+        "points": outcome.results.filter(["run", "command"]).to_dict("records"),
     }
 
 

@@ -1,6 +1,7 @@
-"""Executes docs/analysis.ipynb, and writes what its cells print: `python -m tests.notebooks`.
+"""Executes docs/analysis.ipynb and writes what its cells print: `python tests/notebooks.py [FILE]`.
 
-A cell's output is what it prints and the value of its last line, as text.  All of it is determined
+It does so as Jupyter would: in the notebook's folder, knowing nothing of the testbed.  A cell's
+output is what it prints and the value of its last line, as text.  All of it is determined
 by seeds, so that a test can compare.
 """
 
@@ -11,13 +12,11 @@ import contextlib
 import io
 import json
 import os
-import tempfile
+import sys
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.network.processes import PROJECT
-
-NOTEBOOK: Final = PROJECT / "docs" / "analysis.ipynb"
+NOTEBOOK: Final = Path(__file__).resolve().parents[1] / "docs" / "analysis.ipynb"
 
 
 def executed(notebook: dict[str, Any]) -> dict[str, Any]:
@@ -61,14 +60,11 @@ def _outputs(source: str, names: dict[str, Any], count: int) -> list[dict[str, A
 
 
 def main() -> None:
-    """Execute the notebook in a folder that goes away, and write its outputs."""
-    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    before = Path.cwd()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        done = executed(notebook)
-        os.chdir(before)
-    NOTEBOOK.write_text(json.dumps(done, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Execute the notebook and write it with its outputs, by default in its place."""
+    out = Path(sys.argv[1]).resolve() if sys.argv[1:] else NOTEBOOK
+    os.chdir(NOTEBOOK.parent)
+    done = executed(json.loads(NOTEBOOK.read_text(encoding="utf-8")))
+    out.write_text(json.dumps(done, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from emulation.errors import first_problem
 from emulation.media.priority import PriorityName
+from emulation.mobility.contacts import Contact
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import WireSpec
@@ -64,6 +65,8 @@ class TapConfig(_Config):
     access_points: tuple[AccessPointConfig, ...] = ()
     mesh_radio: RadioSpec | None = None
     wire: WireSpec | None = None
+    contacts: tuple[Contact, ...] | None = None
+    """Of stations by their place in `stations`, from 0."""
     association: AssociationSpec = AssociationSpec()
     control: Path
     losses: Path | None = Field(default=None, description="file for the log of lost frames")

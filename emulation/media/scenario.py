@@ -36,6 +36,7 @@ from emulation.media.config import TapConfig
 from emulation.media.control import ControlError
 from emulation.media.positions import NEVER, RadioPositions
 from emulation.media.service import MediumService, number_of
+from emulation.mobility.contacts import Contacts
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.delivery import Delivery
 from emulation.radio.medium import Medium
@@ -73,6 +74,11 @@ class ScenarioMedium(MediumService, Generic[C]):
         stands = [(Waypoint(0.0, *point.position),) for point in config.access_points]
         tracks = [*(station.waypoints for station in config.stations), *stands]
         self._positions = RadioPositions(tracks, config.tick)
+        self._contacts: Contacts | None = None
+        self._epoch, self._meets = NEVER, NEVER
+        """When the scenario began, and when contacts change."""
+        if config.contacts is not None:
+            self._contacts = Contacts(config.contacts, range(self.stations))
         self.channels: list[C] = []
         self.interfaces = [station.interface for station in config.stations]
         """Of all radios: stations, access points, and these on the mesh."""
@@ -81,6 +87,7 @@ class ScenarioMedium(MediumService, Generic[C]):
         super().__init__(config.control)
         self.set_positions(self._positions.update(time.monotonic()))
         # A switch has no radios that could fail.
+        self._meet(time.monotonic())
         media = [channel.medium for channel in self.channels if config.wire is None]
         self._faults = faults_of(media, self.names, self.stations)
 
@@ -130,7 +137,9 @@ class ScenarioMedium(MediumService, Generic[C]):
         positions = self._positions
         if now >= positions.due:
             self.set_positions(positions.update(now))
-        due = min(self.own_due(now), positions.due)
+        if now >= self._meets:
+            self._meet(now)
+        due = min(self.own_due(now), positions.due, self._meets)
         self.catch_up(now)
         for channel in self.channels:
             due = min(due, channel.medium.next_event())
@@ -151,6 +160,14 @@ class ScenarioMedium(MediumService, Generic[C]):
         for mesh in self.channels[1:]:
             mesh.medium.set_positions(xy[self.stations :])
 
+    def _meet(self, now: float) -> None:
+        """Link the stations that are in contact; before the scenario begins, those of its start."""
+        if self._contacts is None:
+            return
+        elapsed = max(now - self._epoch, 0.0)
+        self.channels[0].medium.meet(self._contacts.at(elapsed))
+        self._meets = self._epoch + self._contacts.next(elapsed)
+
     # Requests.
 
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
@@ -160,6 +177,8 @@ class ScenarioMedium(MediumService, Generic[C]):
                 epoch = number_of(request, "epoch")
                 self.started(epoch)
                 self.set_positions(self._positions.start(epoch, now))
+                self._epoch = epoch
+                self._meet(now)
             case "move":
                 x, y = number_of(request, "x"), number_of(request, "y")
                 self._positions.move(self.named(request), x, y)

@@ -63,6 +63,9 @@ class Links(LinkTable):
     Rows are dropped when they hold more than `cached_links` neighbours together.
     """
 
+    _met: frozenset[tuple[int, int]] | None = None
+    """The only pairs that are linked, if not positions decide it."""
+
     def __init__(
         self, radio: RadioSpec, count: int, seed: int, cached_links: int = CACHED_LINKS
     ) -> None:
@@ -153,6 +156,12 @@ class Links(LinkTable):
         else:
             self._cut.discard((min(station, other), max(station, other)))
         self._forget()
+
+    def meet(self, pairs: frozenset[tuple[int, int]]) -> None:
+        """Link these pairs alone, the lower station first, as far as they are within reach."""
+        if pairs != self._met:
+            self._met = pairs
+            self._forget()
 
     def set_power(self, station: int, tx_power_dbm: float, antenna_gain_dbi: float) -> None:
         """Give a station a transmit power and an antenna gain of its own.
@@ -338,6 +347,10 @@ class Links(LinkTable):
         heard[down] = heard[:, down] = False
         for one, other in self._cut:
             heard[one, other] = heard[other, one] = False
+        if self._met is not None:
+            met, ends = np.zeros_like(heard), np.array(list(self._met), np.intp).reshape(-1, 2)
+            met[ends[:, 0], ends[:, 1]] = met[ends[:, 1], ends[:, 0]] = True
+            heard &= met
         if self._sides is not None:
             sides = np.array(self._sides)
             heard &= sides[:, None] == sides[None, :]
@@ -410,12 +423,14 @@ class Links(LinkTable):
     @property
     def failed(self) -> bool:
         """Whether any station or link is down."""
-        return bool(self.down or self._cut or self._lines)
+        return bool(self.down or self._cut or self._lines) or self._met is not None
 
     def up(self, one: int, other: int) -> bool:
         """Return whether `other` and the link between both are up."""
         pair = (one, other) if one < other else (other, one)
         if self._sides is not None and self._sides[one] != self._sides[other]:
+            return False
+        if self._met is not None and pair not in self._met:
             return False
         return other not in self.down and pair not in self._cut
 
@@ -459,6 +474,9 @@ class Links(LinkTable):
         if self._differences is not None:
             for (source, receiver), level in self._differences.levels.items():
                 power[(one == source) & (other == receiver)] = level
+        if self._met is not None:
+            met = [[(min(s, r), max(s, r)) in self._met for r in receivers] for s in senders]
+            power[~np.array(met)] = -np.inf
         for low, high in self._cut:
             power[(np.minimum(one, other) == low) & (np.maximum(one, other) == high)] = -np.inf
         return power

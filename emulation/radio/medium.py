@@ -272,6 +272,10 @@ class Medium(Sender):
         """Undo `fail` with the same arguments."""
         self.table.heal(station, other)
 
+    def meet(self, pairs: frozenset[tuple[int, int]]) -> None:
+        """Link these pairs of stations alone, the lower first; frames on the air go on."""
+        self.table.meet(pairs)
+
     def links(self, station: int) -> list[Link]:
         """Return the links of a station to those that sense it, nearest first."""
         return self.table.links(station)

@@ -67,6 +67,8 @@ EXAMPLE: Final = "crash 30% at 20 for 10"
 NO_RADIOS: Final = (
     f"hosts on a switch have no radios that could fail: use {', '.join(ON_A_SWITCH)} alone"
 )
+AT_A_PLACE: Final = ("partition", "jam", "position")
+NO_PLACES: Final = "it is at a place, and a contact trace has none: use radio, link or crash"
 PERIOD: Final = 0.01
 """Seconds of a jammer's cycle."""
 NAMED: Final = ("crash", "radio", "access-point", "position", "clock")
@@ -230,12 +232,13 @@ def make_faults(
     duration: float,
     rng: random.Random,
     radio: RadioSpec | None,
+    placed: bool = True,
 ) -> tuple[Fault, ...]:
     """Return the faults that texts describe, in order of time.
 
     `hosts` run node apps but have no radio; `area` is x0, y0, x1, y1, metres; `radio` is that of
-    the stations, None if these are hosts on a switch.  Raises `ScenarioError`, which says which
-    text is wrong and how to write it.
+    the stations, None if these are hosts on a switch; `placed` whether places decide who hears
+    whom.  Raises `ScenarioError`, which says which text is wrong and how to write it.
     """
     faults = []
     for text in texts:
@@ -243,6 +246,8 @@ def make_faults(
             fault = _parse(text, stations, hosts, access_points, area, duration, rng)
             if fault is not None and radio is None and fault.kind not in ON_A_SWITCH:
                 raise ValueError(NO_RADIOS)
+            if fault is not None and not placed and fault.kind in AT_A_PLACE:
+                raise ValueError(NO_PLACES)
         except ValueError as error:
             reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise ScenarioError(f"fault {text!r}: {reason}") from None

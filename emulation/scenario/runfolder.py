@@ -278,13 +278,17 @@ class Run:
     def performed(self) -> Scenario:
         """The scenario with the prompt's changes as motion and faults, so that it can be repeated.
 
-        Manual events and subscriptions, foreign programs and `moved_points` are not part of it.
+        It is as long as the run was, if its prompt was left early.  Manual events and
+        subscriptions, foreign programs and `moved_points` are not part of it.
         """
-        if not self.prompt:
-            return self.scenario
-        pairs = zip(self.scenario.nodes, self.driven, strict=True)
-        nodes = tuple(planned if planned.wired else driven for planned, driven in pairs)
-        return self.scenario.model_copy(update={"nodes": nodes, "faults": self.faults})
+        scenario, record = self.scenario, self.record
+        if self.prompt:
+            pairs = zip(scenario.nodes, self.driven, strict=True)
+            nodes = tuple(planned if planned.wired else driven for planned, driven in pairs)
+            scenario = scenario.model_copy(update={"nodes": nodes, "faults": self.faults})
+        if record is None or record.ended != "completed" or not record.lasted:
+            return scenario
+        return scenario.until(record.lasted)
 
     @property
     def moved_points(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from emulation.errors import ScenarioError, first_problem
+from emulation.mobility.contacts import Contact
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.plain_file import read_plain_file
 from emulation.radio.spec import RadioSpec
@@ -121,6 +122,9 @@ class Scenario(BaseModel):
         description="what made the workload; the parameters of a topology's own are among "
         "topology_parameters too; none: nothing is known of it",
     )
+    contacts: tuple[Contact, ...] | None = Field(
+        None, description="who hears whom, and when; none: places and propagation decide it"
+    )
     road_map: tuple[tuple[float, float], ...] = Field(
         (), description="waypoints of the map that all nodes have, metres; empty: they have none"
     )
@@ -156,7 +160,16 @@ class Scenario(BaseModel):
                 events.add((operation.node, operation.sequence))
         self._check_access_points()
         self._check_faults()
+        if self.contacts is not None:
+            self._check_contacts(self.contacts, ids)
         return self
+
+    def _check_contacts(self, contacts: tuple[Contact, ...], ids: set[int]) -> None:
+        if self.access_points or self.wire is not None:
+            raise ValueError("contacts are of stations that hear each other directly")
+        for contact in contacts:
+            if not {contact.one, contact.other} <= ids or contact.end < contact.start:
+                raise ValueError(f"{contact} is no contact of two nodes")
 
     def _check_faults(self) -> None:
         names = {node.name for node in self.nodes}
@@ -238,6 +251,17 @@ class Scenario(BaseModel):
     def stations(self) -> tuple[NodeSpec, ...]:
         """The nodes with a radio, in the order of `nodes`."""
         return tuple(node for node in self.nodes if not node.wired)
+
+    def until(self, seconds: float) -> Scenario:
+        """Return the scenario up to a time; itself if it is not longer."""
+        if seconds >= self.duration:
+            return self
+        kept = {
+            "workload": tuple(done for done in self.workload if done.time <= seconds),
+            "navigation": tuple(leg for leg in self.navigation if leg.time <= seconds),
+            "faults": tuple(fault for fault in self.faults if fault.start < seconds),
+        }
+        return self.model_copy(update={"duration": seconds, **kept})
 
     def save(self, path: Path) -> None:
         """Write the scenario as JSON."""

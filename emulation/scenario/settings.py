@@ -86,6 +86,10 @@ class ScenarioSettings:
         missing = obstacle(name, environment) or service.misfit(environment, parameters)
         if missing:
             raise ScenarioError(missing)
+        if scenario.contacts is not None and (service.rounds_voids or service.has_rendezvous_cells):
+            raise ScenarioError(
+                f"{name} routes to places, and contacts have none: choose another protocol"
+            )
         events = (act.event for act in scenario.workload if act.action == "publish")
         published = next(events, None)
         foreign = service.foreign(published, parameters) if published else None

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from emulation.errors import ScenarioError, first_problem
 from emulation.mobility.base import Mobility, shared
+from emulation.mobility.contacts import Contact
 from emulation.mobility.registry import mobility, model_named, model_parameters, setting
 from emulation.mobility.routes import Leg, deviating, legs
 from emulation.mobility.trajectory import Position2D, Waypoint
@@ -72,6 +73,8 @@ class Topo:
         self.radio = RadioSpec()
         self.area: tuple[float, float, float, float] | None = None
         self.mobility: Mobility | None = None
+        self.contacts: list[Contact] | None = None
+        """Who hears whom, if not places decide it."""
         self.waypoint_spacing = WAYPOINT_SPACING
         self.mesh_radio = RadioSpec()
         self.association = AssociationSpec()
@@ -378,6 +381,7 @@ class Topo:
             workload_spec=WorkloadSpec(name=workload.name, parameters=workload.values())
             if workload
             else None,
+            contacts=None if self.contacts is None else tuple(self.contacts),
             road_map=road_map.waypoints(self.waypoint_spacing) if road_map else (),
             access_points=self._points({node.name: node.id for node in nodes}),
             mesh_radio=mesh_radio,
@@ -394,6 +398,7 @@ class Topo:
                 duration=self.duration,
                 rng=self.rng("faults"),
                 radio=None if self._switch else radio,
+                placed=self.contacts is None,
             ),
         )
 

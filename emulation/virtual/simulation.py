@@ -16,6 +16,7 @@ import gc
 from collections.abc import Callable
 from typing import Final
 
+from emulation.mobility.contacts import Contacts
 from emulation.radio.medium import BROADCAST as TO_ALL
 from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.virtual.adhoc import AdHocChannel
@@ -81,6 +82,8 @@ class Simulation:
         self._last_move = max(node.waypoints[-1].time for node in scenario.nodes)
         self._indices = {node.id: index for index, node in enumerate(scenario.nodes)}
         self._move()
+        if scenario.contacts is not None:
+            self._meet(Contacts(scenario.contacts, [node.id for node in scenario.nodes]))
         self.nodes: list[VirtualHost] = []
         self._environment = scenario.environment()
         self._make_service = make_service
@@ -293,6 +296,12 @@ class Simulation:
             # On a fixed grid: a multiple of the tick rather than a sum.
             number = round(self.clock.now / self._tick) + 1
             self.clock.call_at(number * self._tick, self._move)
+
+    def _meet(self, contacts: Contacts) -> None:
+        self.medium.meet(contacts.at(self.clock.now))
+        change = contacts.next(self.clock.now)
+        if change < self.scenario.duration:
+            self.clock.call_at(change, self._meet, contacts)
 
 
 def _tick(scenario: Scenario) -> float:

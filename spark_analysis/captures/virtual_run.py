@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -30,6 +30,9 @@ from spark_analysis.captures.materialise import (
     replace_folder,
 )
 from spark_analysis.captures.schemas import FRAMES
+
+BACKEND: Final = VirtualBackend.name
+"""The backend of such runs."""
 
 
 def run_to_frames(

@@ -33,12 +33,13 @@ from typing import Final, NamedTuple
 
 from scipy.spatial import cKDTree
 
+from emulation.mobility.contacts import Contacts
 from emulation.mobility.trajectory import Trace
 from emulation.radio.losses import LossCause
 from nodeapp.wire import ANY_NODE, BROADCAST
 from spark_analysis.measures.measure import Version
 
-VERSION: Final = Version(2, "1f7417d62538")
+VERSION: Final = Version(2, "b08ebf350f8a")
 
 UNDER_WAY_NS: Final = 1_000_000_000
 """What stopped so shortly before the end of the run may have been on its way."""
@@ -156,6 +157,8 @@ class Conditions:
     spreads: bool = False
     """Whether nodes have to know of a subscription to send an event towards it."""
     spreads_to_publishers: bool = False
+    contacts: Contacts | None = None
+    """What decides who is in range, in the place of positions."""
 
     @functools.cached_property
     def index(self) -> Mapping[int, int]:
@@ -183,15 +186,25 @@ class Conditions:
         return _of_pair(self.disturbed, one, other, time_ns)
 
     def in_range(self, one: int, other: int, time_ns: int) -> bool:
+        if self.contacts is not None:
+            pair = sorted((self.index[one], self.index[other]))
+            return tuple(pair) in self.contacts.at((time_ns - self.epoch_ns) / 1e9)
         here, there = self.position(one, time_ns), self.position(other, time_ns)
         return math.dist(here, there) <= self.reach * _FORGIVEN
 
     def graph(self, time_ns: int) -> Sequence[Sequence[int]]:
         """Return the neighbours of each node within range, by index."""
-        return self._graph(time_ns if self.trace.moving else self.epoch_ns)
+        still = not self.trace.moving and self.contacts is None
+        return self._graph(self.epoch_ns if still else time_ns)
 
     @functools.lru_cache(maxsize=4)  # noqa: B019  it lives as long as a query
     def _graph(self, time_ns: int) -> Sequence[Sequence[int]]:
+        if self.contacts is not None:
+            graph: list[list[int]] = [[] for _ in self.ids]
+            for one, other in sorted(self.contacts.at((time_ns - self.epoch_ns) / 1e9)):
+                graph[one].append(other)
+                graph[other].append(one)
+            return graph
         points = self.trace.positions((time_ns - self.epoch_ns) / 1e9)
         return [
             sorted(near) for near in cKDTree(points).query_ball_point(points, self.reach).tolist()

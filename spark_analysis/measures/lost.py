@@ -20,6 +20,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from emulation.mobility.contacts import Contacts
 from emulation.mobility.trajectory import Trace
 from emulation.scenario.runfolder import Run
 from nodeapp.wire import EVENT_KINDS, FLAG_REPLICA, Kind
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(3, "f6fe21cfe01f")
+VERSION: Final = Version(3, "5cab9d26bd0d")
 
 MOST: Final = 12
 """Nodes and links in the table of places."""
@@ -285,6 +286,9 @@ def _conditions(
         known=known,
         spreads=bool(kinds & set(SPREADS)),
         spreads_to_publishers=bool(kinds & set(SPREADS_TO_PUBLISHERS)),
+        contacts=None
+        if scenario.contacts is None
+        else Contacts(scenario.contacts, [node.id for node in scenario.nodes]),
     )
 
 

@@ -23,7 +23,7 @@ from spark_analysis.measures.delay import DELAY
 from spark_analysis.measures.measure import Version
 from spark_analysis.report.metric import MeasuredMetric, significant
 
-VERSION: Final = Version(1, "fe975cb9d2d0")
+VERSION: Final = Version(1, "fd023f0d0317")
 
 _SHORTEST: Final = "run string, publisher long, receiver long, shortest int"
 
@@ -44,7 +44,7 @@ def shortest_hops(run: Run) -> Iterator[tuple[str, int, int, int]]:
     Nothing for nodes behind access points.
     """
     scenario = run.scenario
-    moving = any(len(node.waypoints) > 1 for node in run.driven)
+    moving = any(len(node.waypoints) > 1 for node in run.driven) or scenario.contacts is not None
     if moving or scenario.access_points or not scenario.radio.range:
         return
     ids = [node.id for node in scenario.nodes]

@@ -28,8 +28,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
+
 from spark_analysis.engine.code import Module, Sources, full_name, imported, project, strip
 
+VERSIONS: Final = b"measures"
+"""In a file's metadata: the versions of the measures, as JSON."""
 _FOLDER: Final = __name__.rpartition(".")[0]
 _OTHERS: Final = frozenset(f"{_FOLDER}.{name}" for name in ("__main__", "measure", "registry"))
 _TABLES: Final = "spark_analysis.engine.tables"
@@ -219,6 +223,21 @@ class Files:
 def summary_versions() -> Mapping[str, int]:
     """Return the versions of the measures that the summary is made of now, by name."""
     return Files(project()).of_summary()
+
+
+def marked(rows: pa.Table) -> pa.Table:
+    """Return rows, marked with the current versions of the measures."""
+    versions = json.dumps(dict(summary_versions())).encode()
+    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), VERSIONS: versions})
+
+
+def versions_of(metadata: Mapping[bytes, bytes] | None) -> Mapping[str, int]:
+    """Return the versions that a file's metadata marks its rows with; empty if none."""
+    try:
+        versions = json.loads((metadata or {})[VERSIONS])
+    except (KeyError, ValueError):
+        return {}
+    return versions if isinstance(versions, dict) else {}
 
 
 def differences(versions: Mapping[str, int]) -> str:

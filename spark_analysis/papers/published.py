@@ -26,13 +26,12 @@ import pyarrow.parquet as pq
 
 from spark_analysis.errors import AnalysisError, first_line
 from spark_analysis.measures.summary import SUMMARY
-from spark_analysis.measures.versions import differences
+from spark_analysis.measures.versions import differences, marked, versions_of
 from spark_analysis.papers.computed import POINT
 from spark_analysis.papers.kept import RUN
 from spark_analysis.papers.paper import Paper
 from spark_analysis.papers.planned import Part, Row, Rows
 from spark_analysis.report.quantities import count
-from spark_analysis.sweeps.rows import marked, versions_of
 
 GROUP: Final = "group"
 """Column with the group of the row's point."""

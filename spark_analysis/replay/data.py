@@ -213,6 +213,8 @@ def _notes(event_hops: Hops, heard: LinkHistory, tables: RunTables) -> list[str]
         )
     if heard.left_out:
         notes.append(f"Links left out: {heard.left_out}, the shortest-lived.")
+    if tables.scenario.contacts is not None:
+        notes.append("Contacts have no places: stations stand on a circle.")
     if tables.summary.get("epoch_estimated"):
         notes.append("Time 0 is estimated from the captures, and positions with it.")
     return notes

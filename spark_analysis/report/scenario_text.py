@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from emulation.errors import ScenarioError
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
+from emulation.scenario.settings import AUTH
+from emulation.workloads.registry import WORKLOAD
 from nodeapp.installation import COMMAND
 from spark_analysis.engine.results import RunTables
 from spark_analysis.report.quantities import NOTHING, count, moment, number, printable, seconds
 from spark_analysis.report.text_table import Cell, TextTable
+from topologies.catalog import all_parameters
 
 UNREAD: Final = "unknown (no readable run.json)"
 
@@ -121,9 +125,10 @@ def plain(value: object) -> str:
 
 
 def again(run: Run) -> str:
-    """Return the command that repeats a run with what was moved and failed at its prompt, if any.
+    """Return the command that repeats a run as it went at its prompt, if it had one.
 
-    No command repeats that an access point was moved.
+    That is with what was moved and failed there, and as long as it was open.  No command
+    repeats that an access point was moved.
     """
     if run.performed == run.scenario or run.moved_points:
         return ""
@@ -132,15 +137,48 @@ def again(run: Run) -> str:
 
 
 def command(scenario: Scenario, backend: str | None) -> str:
-    """Return the command line that makes this scenario again, every parameter spelled out."""
-    parts = [f"{COMMAND} run", shlex.quote(scenario.topology)]
-    parts[0] = " ".join([*parts, shlex.quote(scenario.protocol.name)])
-    parts[1:] = [f"--backend {shlex.quote(backend)}"] if backend else []
-    parts += [f"--duration {plain(scenario.duration)}", f"--seed {scenario.seed}"]
-    settings = {**scenario.protocol.parameters, **scenario.topology_parameters}
-    if scenario.workload_spec is not None:
-        parts.append(f"--workload {shlex.quote(scenario.workload_spec.name)}")
-        settings = {**scenario.workload_spec.parameters, **settings}
-    parts += ["--set " + shlex.quote(f"{key}={value}") for key, value in sorted(settings.items())]
-    parts += ["--fault " + shlex.quote(fault.text) for fault in scenario.faults]
-    return " \\\n  ".join(parts)
+    """Return the command line that makes this scenario again: all that is not a default."""
+    topology, protocol, workload = scenario.topology, scenario.protocol, scenario.workload_spec
+    settings = {**protocol.parameters, **scenario.topology_parameters}
+    if workload is not None:
+        settings = {**workload.parameters, **settings, WORKLOAD: workload.name}
+    if scenario.auth != "none":
+        settings[AUTH] = scenario.auth
+    try:
+        name = "" if workload is None else workload.name
+        defaults = {
+            key: parameter.default
+            for key, parameter in all_parameters(topology, protocol.name, name).items()
+        }
+    except ScenarioError:  # it is not of this testbed
+        defaults = {}
+    changed = {
+        key: value
+        for key, value in settings.items()
+        if key not in defaults or value != defaults[key]
+    }
+    faults = [fault.text for fault in scenario.faults]
+    return " \\\n  ".join(
+        run_command(
+            topology, protocol.name, backend, scenario.duration, scenario.seed, changed, faults
+        )
+    )
+
+
+def run_command(
+    topology: str,
+    protocol: str,
+    backend: str | None,
+    duration: float,
+    seed: int,
+    settings: Mapping[str, Any],
+    faults: Sequence[str],
+) -> list[str]:
+    """Return the command `run`, in parts that could be lines, each quoted for a shell."""
+    parts = [f"{COMMAND} run {shlex.quote(topology)} {shlex.quote(protocol)}"]
+    parts += [f"--backend {shlex.quote(backend)}"] if backend else []
+    parts += [f"--duration {plain(duration)}", f"--seed {seed}"]
+    for key, value in sorted(settings.items()):
+        chosen = f"--workload {shlex.quote(str(value))}"
+        parts.append(chosen if key == WORKLOAD else "--set " + shlex.quote(f"{key}={value}"))
+    return parts + ["--fault " + shlex.quote(fault) for fault in faults]

@@ -30,6 +30,7 @@ from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, SweepSpe
 from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
 
 SPEC: Final = "sweep.json"
+PAGE: Final = "sweep.html"
 LOCK: Final = ".lock"
 RESULTS: Final = "results.parquet"
 _OF_POINT: Final = (
@@ -38,6 +39,7 @@ _OF_POINT: Final = (
     column("seed", LONG, "number of the repetition, from 1"),
     column("drawn", LONG, "seed of the scenario; only with --draws, null if it is `seed`"),
     column("run", STRING, "name of the point's folder under points/"),
+    column("command", STRING, "runs the point by itself, with captures, report and replay"),
 )
 RESULT_COLUMNS: Final = StructType(
     [
@@ -127,6 +129,21 @@ class SweepFolder:
                 ) from None
             yield
 
+    def chosen(self, plan: Sequence[RunPoint], name: str) -> Path:
+        """Return the run folder of a finished point by the beginning of its name, or by its text.
+
+        Raises `SweepError` if there is none, or several.
+        """
+        fit = [point for point in plan if point.key.startswith(name) or str(point) == name]
+        if len(fit) != 1:
+            raise SweepError(
+                f"{len(fit)} points of this sweep are called {name}: take a name from the column "
+                f"`run` of {PAGE}, or write it as {str(plan[0])!r}"
+            )
+        if not self.finished(fit[0]):
+            raise SweepError(f"{fit[0]} has not run yet: run the sweep first, without --open")
+        return self.path(fit[0])
+
     def row(self, point: RunPoint) -> dict[str, Any]:
         """Return the row of a finished point.
 
@@ -194,7 +211,7 @@ def as_table(
 def _of_point(point: RunPoint) -> dict[str, Any]:
     """Return what a row has from its point rather than from its run."""
     drawn = {"drawn": point.drawn} if point.drawn != point.seed else {}
-    return {"seed": point.seed, **drawn, **point.values}
+    return {"seed": point.seed, **drawn, "command": point.command(), **point.values}
 
 
 def _code(asked: Sequence[RunPoint]) -> dict[str, list[str]]:

@@ -29,11 +29,11 @@ from spark_analysis.report.quantities import NOTHING, count, number
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import TextTable
 from spark_analysis.sweeps.differences import Difference, differences
+from spark_analysis.sweeps.folder import PAGE
 from spark_analysis.sweeps.spec import SweepSpec
 from spark_analysis.sweeps.sweep import SweepOutcome
 from topologies.catalog import topology_parameters
 
-PAGE: Final = "sweep.html"
 MOST_RUNS: Final = 200
 """Single runs that the page lists."""
 MOST_BARS: Final = 60
@@ -151,17 +151,18 @@ def runs_table(outcome: SweepOutcome) -> TextTable:
             str(row["seed"]),
             *(number(_scaled(row[quantity.column], quantity.scale)) for quantity in shown),
             str(row["run"]),
+            str(row["command"]),
         ]
         for row in records(results.head(MOST_RUNS))
     ]
     folder = shlex.quote(str(outcome.folder / "points"))
     note = (
-        f"Repeat one with its captures, report and replay: {COMMAND} run --backend virtual "
-        f"--scenario {folder}/RUN"
+        f"Report and replay of one: {COMMAND} analyze {folder}/RUN; with captures: its command, "
+        f"or {COMMAND} run --backend virtual --scenario {folder}/RUN"
     )
     if len(results) > MOST_RUNS:
         note += f". The first {MOST_RUNS} of {len(results)}; all are in results.parquet"
-    head = ["protocol", *varied, "seed", *(f"{q.title}, {q.unit}" for q in shown), "run"]
+    head = ["protocol", *varied, "seed", *(f"{q.title}, {q.unit}" for q in shown), "run", "command"]
     return TextTable("Single runs", f"{note}.", head, rows, words=1 + len(varied))
 
 

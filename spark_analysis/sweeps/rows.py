@@ -6,9 +6,8 @@ current (`spark_analysis.measures.versions`).
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,15 +19,13 @@ from pyspark.sql import SparkSession
 from spark_analysis.analysis import tables_of
 from spark_analysis.measures.delay import DELAY, DELIVERY_KEY
 from spark_analysis.measures.summary import SUMMARY as SUMMARY_TABLE
-from spark_analysis.measures.versions import differences, summary_versions
+from spark_analysis.measures.versions import differences, marked, versions_of
 
 SUMMARY: Final = "summary.parquet"
 """In a run's `metrics` folder: its row."""
 DELIVERIES: Final = "deliveries.parquet"
 """In a run's `metrics` folder, if asked for: a row for each delivery at another node than the
 publisher's, `DELIVERY_KEY` and `delay`, in seconds."""
-VERSIONS: Final = b"measures"
-"""In a file's metadata: the versions of the measures, as JSON."""
 _PARQUET: Final = b"PAR1"
 """What a Parquet file ends with."""
 
@@ -56,21 +53,6 @@ def _write(table: pa.Table, folder: Path, name: str, columns: Sequence[str]) -> 
     rows = table.filter(pc.equal(table["run"], pa.scalar(folder.name))).select(list(columns))
     pq.write_table(marked(rows), scratch)
     scratch.replace(path)
-
-
-def marked(rows: pa.Table) -> pa.Table:
-    """Return rows, marked with the current versions of the measures."""
-    versions = json.dumps(summary_versions()).encode()
-    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), VERSIONS: versions})
-
-
-def versions_of(metadata: Mapping[bytes, bytes] | None) -> Mapping[str, int]:
-    """Return the versions that a file's metadata marks its rows with; empty if none."""
-    try:
-        versions = json.loads((metadata or {})[VERSIONS])
-    except (KeyError, ValueError):
-        return {}
-    return versions if isinstance(versions, dict) else {}
 
 
 def is_there(path: Path) -> bool:

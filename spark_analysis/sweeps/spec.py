@@ -39,6 +39,7 @@ from nodeapp.pubsub.registry import PROTOCOLS
 from spark_analysis.captures import virtual_run
 from spark_analysis.engine.code import Sources, closure, key_of, project
 from spark_analysis.errors import AnalysisError
+from spark_analysis.report.scenario_text import run_command
 from spark_analysis.sweeps.point import Point
 from spark_analysis.sweeps.tasks import Task
 from topologies import catalog
@@ -143,6 +144,13 @@ class RunPoint(Point):
         """Return the task that runs it in a folder."""
         settings = dict(self.settings)
         return Task(folder, self.topology, self.protocol, self.drawn, self.duration, settings)
+
+    def command(self) -> str:
+        """Return the command that runs it with its captures, report and replay."""
+        settings = {key: value for key, value in self.settings.items() if key != FAULTS}
+        faults = texts_of(str(self.settings.get(FAULTS, "")))
+        identity = self.topology, self.protocol, virtual_run.BACKEND, self.duration, self.drawn
+        return " ".join(run_command(*identity, settings, faults))
 
     def __str__(self) -> str:
         values = "".join(f" {key}={value}" for key, value in self.values.items())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
 
 from emulation.mn import record
 from emulation.mn.record import NETWORK, ScriptRecord
@@ -18,7 +20,8 @@ from spark_analysis.data_page import page
 from spark_analysis.engine.tables import typed
 from spark_analysis.errors import AnalysisError
 from spark_analysis.scripts.schemas import SCRIPT_TABLES, TRAFFIC
-from tests.notebooks import NOTEBOOK, executed
+from tests import notebooks
+from tests.notebooks import NOTEBOOK
 from tests.spark_analysis.replay.test_replay import chain, tables_of
 
 
@@ -70,14 +73,17 @@ def test_the_page_of_all_tables_is_that_of_the_schemas() -> None:
 
 
 @pytest.mark.spark
-def test_the_notebook_shows_what_its_cells_give(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Write it again by `python -m tests.notebooks`."""
-    monkeypatch.chdir(tmp_path)
+def test_the_notebook_runs_as_it_stands_and_leaves_nothing(tmp_path: Path) -> None:
+    """Write it again by `python tests/notebooks.py`."""
+    before = sorted(NOTEBOOK.parent.iterdir())
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    words = [sys.executable, notebooks.__file__, str(tmp_path / "done.ipynb")]
+    subprocess.run(words, check=True, cwd=tmp_path, env=bare)
     stored = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    assert executed(stored) == stored
+    assert json.loads((tmp_path / "done.ipynb").read_text(encoding="utf-8")) == stored
     assert any(cell.get("outputs") for cell in stored["cells"])
+    assert stored["metadata"]["kernelspec"]["name"] == "python3"
+    assert sorted(NOTEBOOK.parent.iterdir()) == before
 
 
 def test_a_run_of_a_script_has_the_tables_of_its_record(tmp_path: Path) -> None:

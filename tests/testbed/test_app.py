@@ -13,8 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from emulation.network.processes import PROJECT
+from emulation.workloads.registry import workload_names
+from nodeapp.pubsub.registry import PROTOCOLS
 from testbed.app import app
 from testbed.doctor import Diagnosis
+from topologies.catalog import topology_names
 
 SCRIPT = PROJECT / "run_testbed.sh"
 
@@ -81,6 +84,23 @@ def test_list_shows_everything_and_parameters_of_one() -> None:
     assert code == 0
     assert "m of radio range" in output
     assert "5000" in output
+    shown = re.findall(r"^│ (\w+)", output, re.MULTILINE)
+    assert shown == ["nodes", "speed", "mobility", "range", "interval"]
+    assert "more: list roaming_field --all" in output
+    assert "rts_threshold" not in output
+    code, output = invoke("list", "roaming_field", "--all")
+    assert "rts_threshold" in output
+    assert "--all" not in output
+
+
+@pytest.mark.parametrize("name", [*PROTOCOLS, *topology_names(), *workload_names()])
+def test_what_people_change_first_is_there(name: str) -> None:
+    code, output = invoke("list", name)
+    assert code == 0
+    shown = re.findall(r"^│ (\w+)", output, re.MULTILINE)
+    everything = re.findall(r"^│ (\w+)", invoke("list", name, "--all")[1], re.MULTILINE)
+    assert len(shown) == min(5, len(everything))
+    assert set(shown) <= set(everything)
 
 
 def test_doctor_names_every_obstacle_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

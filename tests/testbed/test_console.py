@@ -217,6 +217,7 @@ def test_leaving_ends_the_run(terminal: Terminal) -> None:
     assert done.record is not None
     assert done.record.lasted is not None
     assert 1 < done.record.lasted < 300
+    assert done.performed.duration == done.record.lasted, "as long as it was open"
     commands = {each.command: each for each in done.prompt}
     times = [each.time for each in done.prompt]
     assert times == sorted(times)

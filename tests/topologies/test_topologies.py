@@ -163,6 +163,8 @@ def test_speed_zero_stands_still(topology: str) -> None:
         ("manhattan", {"slowest": "2"}, "slowest"),
         ("freeway", {"waypoint_spacing": "0"}, "waypoint_spacing"),
         ("movement_trace", {}, "--set file=FILE"),
+        ("contact_trace", {}, "--set file=FILE"),
+        ("contact_trace", {"file": "/nonexistent/c"}, "cannot read /nonexistent/c"),
         ("movement_trace", {"file": "/nonexistent/m.tcl"}, "cannot read /nonexistent/m.tcl"),
     ],
 )
@@ -235,7 +237,9 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize("topology", sorted(set(topology_names()) - {"movement_trace"}))
+@pytest.mark.parametrize(
+    "topology", sorted(set(topology_names()) - {"movement_trace", "contact_trace"})
+)
 def test_an_exported_trace_can_be_replayed(topology: str, tmp_path: Path) -> None:
     out = tmp_path / "m.tcl"
     fewer = ["--nodes", "12"] if topology in {*VEHICLES, "roaming_field"} else []

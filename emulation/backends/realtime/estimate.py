@@ -10,6 +10,7 @@ import numpy.typing as npt
 import psutil
 
 from emulation.backends.base import BackendError
+from emulation.mobility.contacts import Contacts
 from emulation.scenario.scenario import NOMINAL_RANGE, Scenario
 from nodeapp.pubsub.registry import service_of
 
@@ -76,12 +77,16 @@ def events_received(scenario: Scenario) -> float:
 
 
 def _hear(scenario: Scenario) -> npt.NDArray[np.bool_]:
-    """Return which nodes are initially in range of each other, nodes by nodes."""
+    """Return which nodes are initially in range, or in contact, nodes by nodes."""
     xy = scenario.trace().positions(0.0)
     reach = scenario.radio.range or NOMINAL_RANGE
     near = np.empty((len(xy), len(xy)), dtype=bool)
     for row, here in zip(near, xy, strict=True):  # a matrix of all distances would be large
         row[:] = np.hypot(*(xy - here).T) <= reach
+    if scenario.contacts is not None:
+        near[:] = False
+        for one, other in Contacts(scenario.contacts, [node.id for node in scenario.nodes]).at(0.0):
+            near[one, other] = near[other, one] = True
     np.fill_diagonal(near, val=False)
     return near
 

@@ -32,6 +32,12 @@ class OwnMediumRun(MininetRun):
         }
         if self.logs_losses:
             config["losses"] = str(self.folder.losses)
+        if scenario.contacts is not None:
+            index = {node.id: at for at, node in enumerate(scenario.nodes)}
+            config["contacts"] = [
+                (index[one], index[other], start, end)
+                for one, other, start, end in scenario.contacts
+            ]
         if scenario.wire is not None:
             config["wire"] = scenario.wire.model_dump(mode="json")
         if self.mesh is not None and scenario.mesh_radio is not None:

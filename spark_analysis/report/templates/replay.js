@@ -22,7 +22,7 @@ function replayOf(room, model) {
   // -- state -----------------------------------------------------------------------------------
   const start = events.length ? Math.max(0, events[0].time - 0.5) : 0;
   const state = {time: start, speed: 1, playing: false, following: false, node: null, event: null,
-    until: null};
+    until: null, recording: false};
   const speeds = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 2, 5, 10, 30, 60];
   const canvas = $("map"), strip = $("strip"), map = mapOf(canvas, strip, model, state);
 
@@ -140,6 +140,7 @@ function replayOf(room, model) {
   }
   function play(on) {
     if (!on && state.following) follow(false);
+    if (!on && state.recording) recorder.stop();
     if (on && !model.now && state.time >= model.duration) state.time = 0;
     state.playing = on;
     before = null;
@@ -170,7 +171,7 @@ function replayOf(room, model) {
     state.node = index;
     state.event = null;
     $("node").value = index === null ? "" : index;
-    $("event").value = "";
+    $("event").value = $("missed").value = "";
     $("follow").disabled = true;
     draw();
     describe();
@@ -189,10 +190,12 @@ function replayOf(room, model) {
       $("node").value = "";
       findWays(state.event);
       $("event").selectedIndex = index + 1;
+      map.reveal([state.event.publisher, ...state.event.clients.map((client) => client.node)]);
       if (model.now && state.playing) play(false);  // or the present would take over
       go(state.event.end);
       say("Event " + state.event.sequence + " of " + nodes[state.event.publisher].name + " selected");
     } else $("event").value = "";
+    $("missed").value = missed.includes(index) ? index : "";
     $("follow").disabled = state.event === null;
     draw();
     describe();
@@ -206,16 +209,43 @@ function replayOf(room, model) {
     state.until = state.event.end + 0.6 * state.speed;
     play(true);
   }
-  function neighbour(direction) {
-    const at = state.event !== null ? events.indexOf(state.event) + direction
-      : direction > 0 ? events.findIndex((event) => event.time >= state.time)
-      : events.findLastIndex((event) => event.time < state.time);
-    if (events[at]) chooseEvent(at);
+  // Choose the next event, or the previous one, among these (numbers of events, in order).
+  function neighbour(direction, among = [...events.keys()]) {
+    const at = state.event !== null ? events.indexOf(state.event) + direction / 2
+      : events.findLastIndex((event) => event.time < state.time) + 0.5;
+    const next = direction > 0 ? among.find((index) => index > at) : among.findLast((index) => index < at);
+    if (next !== undefined) chooseEvent(next);
+  }
+
+  // -- video -----------------------------------------------------------------------------------
+  let recorder = null;
+  // Play on and record the map until it pauses; the browser then saves the video.
+  function record() {
+    if (state.recording) { play(false); return; }
+    const pieces = [];
+    recorder = new MediaRecorder(canvas.captureStream(30), {videoBitsPerSecond: 8e6});
+    recorder.addEventListener("dataavailable", ({data}) => pieces.push(data));
+    recorder.addEventListener("stop", () => {
+      state.recording = false;
+      $("record").textContent = "Record";
+      draw();
+      const kind = recorder.mimeType, link = document.createElement("a");
+      room.replay.video = new Blob(pieces, {type: kind});
+      link.href = URL.createObjectURL(room.replay.video);
+      link.download = document.title.replace(/[^\w-]+/g, "-") + (kind.includes("mp4") ? ".mp4" : ".webm");
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+    state.recording = true;
+    recorder.start(1000);
+    $("record").textContent = "Stop";
+    if (!state.playing) play(true);
+    say("Recording");
   }
 
   speeds.forEach((speed) => $("speed").add(new Option(speed + "×", speed)));
   nodes.forEach((node, index) => $("node").add(new Option(node.name, index)));
-  let listed = 0;
+  let listed = 0, missed = [];
   // Take in what was added to the model since the last time; its first `gone` events were dropped.
   function grown(gone = 0) {
     const list = $("event");
@@ -228,6 +258,12 @@ function replayOf(room, model) {
       else list.options[index + 1].text = text;
       event.listed = event.got;
     });
+    if (!model.now) {  // until then anything may still arrive
+      missed = [...events.keys()].filter((index) => events[index].got < events[index].expected);
+      $("missed").replaceChildren(new Option(missed.length ? "choose of " + missed.length : "none", ""));
+      for (const index of missed) $("missed").add(new Option($("event").options[index + 1].text, index));
+    }
+    $("missed").disabled = !missed.length;
     map.grown();
     $("time").max = model.duration;
     $("live").hidden = !model.now;
@@ -242,11 +278,41 @@ function replayOf(room, model) {
   $("node").addEventListener("change", ({target}) => chooseNode(target.value === "" ? null : Number(target.value)));
   $("event").addEventListener("change", ({target}) =>
     chooseEvent(target.selectedIndex > 0 ? target.selectedIndex - 1 : null));
+  $("missed").addEventListener("change", ({target}) => chooseEvent(target.value === "" ? null : Number(target.value)));
   $("previous").addEventListener("click", () => neighbour(-1));
   $("next").addEventListener("click", () => neighbour(1));
   $("follow").addEventListener("click", slowly);
   $("live").addEventListener("click", () => follow(true));
+  $("record").disabled = !canvas.captureStream || !window.MediaRecorder;
+  $("record").addEventListener("click", record);
+  function look(change) { change(); draw(); }
+  $("closer").addEventListener("click", () => look(() => map.enlarge(1.5)));
+  $("farther").addEventListener("click", () => look(() => map.enlarge(1 / 1.5)));
+  $("whole").addEventListener("click", () => look(map.lookAtAll));
+  // The wheel scrolls the page unless the map was clicked, or Ctrl is held (as browsers have it for two fingers).
+  canvas.addEventListener("wheel", (happened) => {
+    if (document.activeElement !== canvas && !happened.ctrlKey) return;
+    happened.preventDefault();
+    const lines = happened.deltaY * (happened.deltaMode ? 30 : 1);
+    look(() => map.enlarge(2 ** (-lines / (happened.ctrlKey ? 60 : 240)), happened.offsetX, happened.offsetY));
+  }, {passive: false});
+  let held = null, dragged = false;
+  canvas.addEventListener("pointerdown", (happened) => {
+    held = happened.button === 0 && happened.pointerType !== "touch" ? [happened.clientX, happened.clientY] : null;
+    dragged = false;
+  });
+  canvas.addEventListener("pointermove", (happened) => {
+    if (held === null) return;
+    const [dx, dy] = [happened.clientX - held[0], happened.clientY - held[1]];
+    if (!dragged && Math.hypot(dx, dy) < 4) return;
+    if (!dragged) canvas.setPointerCapture(happened.pointerId);
+    dragged = true;
+    held = [happened.clientX, happened.clientY];
+    look(() => map.shift(dx, dy));
+  });
+  for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { held = null; });
   canvas.addEventListener("click", (happened) => {
+    if (dragged) { dragged = false; return; }
     const box = canvas.getBoundingClientRect();
     const x = happened.clientX - box.left, y = happened.clientY - box.top;
     const {node, event} = map.hit(x, y);
@@ -272,6 +338,15 @@ function replayOf(room, model) {
       n: () => neighbour(1),
       p: () => neighbour(-1),
       f: slowly,
+      m: () => neighbour(1, missed),
+      M: () => neighbour(-1, missed),
+      i: () => look(() => map.enlarge(1.5)),
+      o: () => look(() => map.enlarge(1 / 1.5)),
+      "0": () => look(map.lookAtAll),
+      w: () => look(() => map.shift(0, 60)),
+      a: () => look(() => map.shift(60, 0)),
+      s: () => look(() => map.shift(0, -60)),
+      d: () => look(() => map.shift(-60, 0)),
       l: () => { if (model.now) follow(true); },
       Escape: () => chooseNode(null),
     };
@@ -293,6 +368,6 @@ function replayOf(room, model) {
   describe();
   if (model.now) follow(true);
   room.replay = {state, nodes, events, links, frames, marks: model.marks, way, grown, fit,
-    where: map.where};
+    where: map.where, zoom: map.zoom, names: map.names};
   return room.replay;
 }

@@ -1,14 +1,15 @@
 "use strict";
 // Draws the model of `replay.js`: the map at the time of `state`, and the strip of time below it.
 function mapOf(canvas, strip, model, state) {
-  const LINGER = 0.5;
+  const LINGER = 0.5, MANY = 150, CLOSEST = 60;
   const {nodes, links, events, frames} = model, [x0, y0, x1, y1] = model.area;
   const pen = canvas.getContext("2d"), colours = {};
-  let scale = 1, left = 0, top = 0, positions = [], longest = 0;
+  let scale = 1, left = 0, top = 0, positions = [], longest = 0, named = new Map();
+  let zoom = 1, panX = 0, panY = 0, whole = {scale, left, top};
 
   function readColours() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of ["ink", "muted", "grid", "card", "blue", "vermilion", "green", "purple",
+    for (const name of ["ink", "page", "muted", "grid", "card", "blue", "vermilion", "green", "purple",
       "orange", "sky", "bad"])
       colours[name] = style.getPropertyValue("--" + name).trim();
   }
@@ -42,9 +43,30 @@ function mapOf(canvas, strip, model, state) {
       surface.height = Math.round(h * ratio);
       surface.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
     }
-    scale = Math.min((width - 2 * margin) / wide, (height - 2 * margin) / tall);
-    left = (width - scale * wide) / 2 - scale * low[0];
-    top = (height + scale * tall) / 2 + scale * low[1];
+    const all = Math.min((width - 2 * margin) / wide, (height - 2 * margin) / tall);
+    whole = {scale: all, left: (width - all * wide) / 2 - all * low[0], top: (height + all * tall) / 2 + all * low[1]};
+    look(zoom, panX, panY);
+  }
+  // Show the map enlarged, shifted by pixels; what is around the map does not come into view.
+  function look(by, x, y) {
+    zoom = Math.min(CLOSEST, Math.max(1, by));
+    panX = Math.min(0, Math.max((1 - zoom) * canvas.clientWidth, x));
+    panY = Math.min(0, Math.max((1 - zoom) * canvas.clientHeight, y));
+    scale = zoom * whole.scale;
+    left = zoom * whole.left + panX;
+    top = zoom * whole.top + panY;
+  }
+  // Enlarge the map by a factor; the point (x, y) of the canvas stays where it is.
+  function enlarge(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
+    const by = Math.min(CLOSEST, Math.max(1, zoom * factor)) / zoom;
+    look(zoom * by, x - by * (x - panX), y - by * (y - panY));
+  }
+  function shift(dx, dy) { look(zoom, panX + dx, panY + dy); }
+  function lookAtAll() { look(1, 0, 0); }
+  const visible = ([x, y]) => x >= 0 && y >= 0 && x <= canvas.clientWidth && y <= canvas.clientHeight;
+  // Show all, unless these nodes are in view.
+  function reveal(indices) {
+    if (!indices.every((index) => visible(px(moved(nodes[index], state.time))))) lookAtAll();
   }
   const px = ([x, y]) => [left + scale * x, top - scale * y];
 
@@ -70,7 +92,8 @@ function mapOf(canvas, strip, model, state) {
   function draw() {
     const {time} = state, width = canvas.clientWidth, height = canvas.clientHeight;
     pen.globalAlpha = 1;
-    pen.clearRect(0, 0, width, height);
+    pen.fillStyle = colours.page;
+    pen.fillRect(0, 0, width, height);  // a video has no page behind it
     positions = nodes.map((node) => px(moved(node, time)));
     pen.strokeStyle = colours.grid;
     pen.setLineDash([]);
@@ -83,13 +106,13 @@ function mapOf(canvas, strip, model, state) {
       const [x, y] = px([model.roads[i], model.roads[i + 1]]);
       pen.fillRect(x - 1, y - 1, 2, 2);
     }
-    const many = nodes.length > 150;
+    const many = nodes.length > MANY;
     const other = state.event !== null ? 0.35 : 1;
     for (const link of links) {
       if (time < link.start || time > link.end) continue;
       const near = Math.min(time - link.start + 0.25, link.end - time + 0.25, 1);
       const mine = state.node === null || link.a === state.node || link.b === state.node;
-      line(link.a, link.b, colours.sky, many ? 0.7 : 1.3, near * other * (mine ? 0.55 : 0.12));
+      line(link.a, link.b, colours.sky, many ? 0.7 : 1.3, near * other * (mine ? (many ? 0.35 : 0.55) : 0.12));
     }
     const faults = at(time);
     for (const {kind, nodes: between, line: across, position} of faults) {
@@ -124,7 +147,7 @@ function mapOf(canvas, strip, model, state) {
       if (state.event !== null && hop.event !== state.event) continue;
       const age = (time - hop.end) / linger;
       if (age > 1) continue;
-      for (const to of hop.to) {
+      for (const to of many ? hop.first : hop.to) {
         if (age <= 0) {
           const share = (time - hop.start) / (hop.end - hop.start);
           const [ax, ay] = positions[hop.sender], [bx, by] = positions[to];
@@ -134,7 +157,7 @@ function mapOf(canvas, strip, model, state) {
           line(hop.sender, to, colours.orange, 2, 0.8 * (1 - age));
       }
     }
-    const size = Math.max(3, Math.min(7, 34 / Math.sqrt(nodes.length)));
+    const size = Math.min(7, Math.max(many ? 2.2 : 3, 34 / Math.sqrt(nodes.length)) * Math.sqrt(zoom));
     nodes.forEach((node, index) => {
       const [x, y] = positions[index], down = dead.has(index);
       pen.globalAlpha = down ? 0.35 : 1;
@@ -156,16 +179,8 @@ function mapOf(canvas, strip, model, state) {
         pen.stroke();
       }
       if (index === state.node) disc([x, y], size + 5, colours.ink, 1, false);
-      if (nodes.length <= 60 || index === state.node) {
-        pen.globalAlpha = 1;
-        pen.font = "12px system-ui, sans-serif";
-        pen.lineWidth = 3;
-        pen.strokeStyle = colours.card;
-        pen.fillStyle = colours.ink;
-        pen.strokeText(node.name, x + size + 3, y - size);
-        pen.fillText(node.name, x + size + 3, y - size);
-      }
     });
+    drawNames(size);
     for (const mark of model.marks) {
       const age = (time - mark.time) / (2 * linger);
       if (mark.kind === "handover" && age >= 0 && age < 1)
@@ -185,7 +200,62 @@ function mapOf(canvas, strip, model, state) {
     }
     pen.globalAlpha = 1;
     pen.setLineDash([]);
+    if (state.recording) drawClock();
     drawStrip();
+  }
+
+  function write(text, x, y) {
+    pen.globalAlpha = 1;
+    pen.setLineDash([]);
+    pen.lineWidth = 3;
+    pen.strokeStyle = colours.page;
+    pen.fillStyle = colours.ink;
+    pen.strokeText(text, x, y);
+    pen.fillText(text, x, y);
+  }
+  function drawClock() {
+    pen.font = "bold 14px system-ui, sans-serif";
+    write(state.time.toFixed(state.speed < 1 ? 4 : 1) + " s", 8, 18);
+  }
+
+  // Names beside their nodes, as many as cover neither a node nor another name.  Those that were
+  // there before have precedence, so that they stay while nodes move.
+  function drawNames(size) {
+    pen.font = "12px system-ui, sans-serif";
+    const CELL = 48, taken = new Map(), shown = new Map();
+    const cells = ([x0, y0, x1, y1]) => {
+      const keys = [];
+      for (let x = Math.floor(x0 / CELL); x <= x1 / CELL; x++)
+        for (let y = Math.floor(y0 / CELL); y <= y1 / CELL; y++) keys.push(x + "," + y);
+      return keys;
+    };
+    const take = (box) => {
+      for (const key of cells(box)) taken.has(key) ? taken.get(key).push(box) : taken.set(key, [box]);
+    };
+    const apart = (one, other) =>
+      one[2] <= other[0] || other[2] <= one[0] || one[3] <= other[1] || other[3] <= one[1];
+    const free = (box) => visible(box) && visible(box.slice(2)) &&
+      cells(box).every((key) => (taken.get(key) || []).every((other) => apart(box, other)));
+    const inView = positions.map((place, index) => index).filter((index) => visible(positions[index]));
+    for (const [x, y] of positions) take([x - size, y - size, x + size, y + size]);
+    const onWay = new Set(state.event === null ? [] : state.event.ways.flatMap(([hop, to]) => [hop.sender, to]));
+    const rank = (index) => index === state.node || onWay.has(index) ? 0 : named.has(index) ? 1 : nodes[index].point ? 2 : nodes[index].role ? 3 : 4;
+    inView.sort((one, other) => rank(one) - rank(other) || one - other);
+    for (const index of inView) {
+      const node = nodes[index], [x, y] = positions[index];
+      node.wide = node.wide || pen.measureText(node.name).width;
+      const right = x + size + 3, below = y + size + 10;
+      const corners = [[right, y - size], [right, below], [x - size - 3 - node.wide, y - size], [x - size - 3 - node.wide, below]];
+      const boxes = corners.map(([a, b]) => [a, b - 10, a + node.wide, b + 3]);
+      const before = named.has(index) ? named.get(index).corner : 0, order = [0, 1, 2, 3].sort((one, other) => (other === before) - (one === before));
+      let corner = order.find((which) => free(boxes[which]));
+      if (corner === undefined && index === state.node) corner = 0;
+      if (corner === undefined) continue;
+      take(boxes[corner]);
+      shown.set(index, {corner, box: boxes[corner]});
+      write(node.name, ...corners[corner]);
+    }
+    named = shown;
   }
 
   function drawPartition([ax, ay, bx, by], far) {
@@ -205,19 +275,17 @@ function mapOf(canvas, strip, model, state) {
     const event = state.event;
     if (event === null) return;
     for (const hop of event.hops)
-      if (hop.end <= time) for (const to of hop.to) line(hop.sender, to, colours.orange, 1, 0.25);
+      if (hop.end <= time) for (const to of nodes.length > MANY ? hop.first : hop.to) line(hop.sender, to, colours.orange, 1, 0.25);
     for (const [hop, to] of event.ways) if (hop.end <= time) {
       line(hop.sender, to, colours.orange, 3, 0.95);
       const [ax, ay] = positions[hop.sender], [bx, by] = positions[to];
-      pen.globalAlpha = 1;
-      pen.fillStyle = colours.ink;
       pen.font = "bold 11px system-ui, sans-serif";
-      pen.fillText(hop.number, (ax + bx) / 2 + 4, (ay + by) / 2 - 4);
+      write(hop.number, (ax + bx) / 2 + 4, (ay + by) / 2 - 4);
     }
     for (const client of event.clients) {
       const there = client.time !== null && client.time <= time;
       if (client.expected || there)
-        disc(positions[client.node], 12, there ? colours.green : colours.bad, 1, false);
+        disc(positions[client.node], nodes.length > MANY ? 7 : 12, there ? colours.green : colours.bad, 1, false);
     }
   }
 
@@ -243,9 +311,16 @@ function mapOf(canvas, strip, model, state) {
     brush.fillRect(at(state.time), 0, 2, 26);
   }
 
-  // Note that frames were added.
+  // Note that frames were added.  Of large networks only the first hop to each node is drawn.
   function grown() {
     longest = frames.reduce((most, hop) => Math.max(most, hop.end - hop.start), 0);
+    if (nodes.length <= MANY) return;
+    const had = new Map(events.map((event) => [event, new Set([event.publisher])]));
+    for (const hop of frames) {
+      const there = had.get(hop.event) || new Set();
+      hop.first = hop.to.filter((to) => !there.has(to));
+      for (const to of hop.first) there.add(to);
+    }
   }
   // Return the node or the event at a point of the canvas, if there is one.
   function hit(x, y) {
@@ -262,5 +337,6 @@ function mapOf(canvas, strip, model, state) {
     }
     return {};
   }
-  return {draw, fit, readColours, moved, grown, hit, where: (index) => positions[index]};
+  return {draw, fit, readColours, moved, grown, hit, enlarge, shift, lookAtAll, reveal,
+    where: (index) => positions[index], zoom: () => zoom, names: () => named};
 }

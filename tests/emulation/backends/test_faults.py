@@ -17,6 +17,7 @@ from emulation.backends.mininet_wifi import MininetWifiBackend
 from emulation.backends.tap import TapBackend
 from emulation.backends.virtual import VirtualBackend
 from emulation.check.observed import observe
+from emulation.mobility.contacts import Contact
 from emulation.mobility.trajectory import Waypoint
 from emulation.network.driver import client_socket
 from emulation.network.processes import await_condition
@@ -59,6 +60,34 @@ def test_node_apps_come_back_and_radios_fall_silent(tmp_path: Path) -> None:
     assert logs["sta1"].count("runs broker-gpsr") == 1
     sent = {node.name: packets(folder.radio_capture(node)) for node in scenario.nodes}
     assert sent["sta3"] < 0.6 * sent["sta1"]  # it hears nobody
+
+
+def test_stations_meet_on_tap_as_under_the_virtual_clock(tmp_path: Path) -> None:
+    contacts = (Contact(1, 2, 0.0, 6.0), Contact(2, 3, 2.0, 4.0))
+    scenario = quiet(duration=6.0).model_copy(update={"contacts": contacts})
+    apart = {}
+    for backend in (TapBackend(), VirtualBackend()):
+        folder = RunFolder.create(tmp_path / backend.name, scenario)
+        backend.execute(scenario, folder, Recorded())
+        begin = facts(folder.path)["epoch_ns"] / 1e9
+        ids = {node.address: node.id for node in scenario.nodes}
+        heard = {
+            node.id: [
+                (ids[packet[IP].src], at - begin)
+                for at, packet in timed(folder.radio_capture(node))
+                if IP in packet and packet[IP].src != node.address
+            ]
+            for node in scenario.nodes[:3]
+        }
+        assert {sender for sender, _ in heard[1]} == {2}
+        times = [at for sender, at in heard[3] if sender == 2]
+        assert len(times) == len(heard[3]), "it meets nobody else"
+        assert 1.95 < min(times) < max(times) < 4.1
+        apart[backend.name] = len(times)
+    assert apart["tap"] == pytest.approx(apart["virtual"], abs=1)
+    for other in (HwsimBackend(), MininetWifiBackend()):
+        with pytest.raises(BackendError, match="only the backends tap and virtual"):
+            other.execute(scenario, RunFolder.create(tmp_path / other.name, scenario), Recorded())
 
 
 def test_what_is_disturbed_and_forged_is_on_tap_as_under_the_virtual_clock(tmp_path: Path) -> None:

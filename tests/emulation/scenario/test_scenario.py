@@ -15,6 +15,7 @@ from emulation.radio.spec import RadioSpec
 from emulation.scenario.access_point import AccessPointSpec, AssociationSpec
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from emulation.workloads.base import Operation
+from topologies.catalog import make_scenario
 
 coordinate = st.floats(-1e5, 1e5)
 
@@ -297,3 +298,19 @@ def test_a_scenario_that_is_no_text_is_refused_in_a_line(tmp_path: Path) -> None
     path.write_bytes(b'{"topology": "\xff"}')
     with pytest.raises(ScenarioError, match="is not a scenario: scenario: not JSON"):
         Scenario.load(path)
+
+
+def test_a_scenario_up_to_a_time_is_what_was_done_until_then() -> None:
+    scenario = make_scenario(
+        "roaming_field",
+        "flooding",
+        seed=1,
+        duration=60,
+        settings={"faults": "crash sta1 at 5 for 30; crash sta2 at 40"},
+    )
+    early = scenario.until(20.0)
+    assert early.duration == 20.0
+    assert [fault.start for fault in early.faults] == [5.0]
+    assert early.workload == tuple(done for done in scenario.workload if done.time <= 20.0)
+    assert 0 < len(early.workload) < len(scenario.workload)
+    assert scenario.until(60.0) is scenario

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from emulation.errors import ScenarioError
+from emulation.mobility.contacts import Contact
 from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
@@ -53,6 +54,7 @@ class Case(NamedTuple):
     subscriber: int | None = None
     settings: Mapping[str, Any] = MappingProxyType({})
     has_log: bool = True
+    contacts: tuple[Contact, ...] | None = None
 
 
 HIDDEN: Final = Case(Cause.COLLISION, following=2, publishers=(1, 3), subscriber=2)
@@ -64,6 +66,9 @@ CASES: Final = {
     "partition": Case(Cause.LINK_DOWN, 1, 2, faults="partition x=100 at 10"),
     "disturbed": Case(Cause.DISTURBED, 2, 3, faults="disturb sta2 sta3 lose 1 at 10"),
     "out of range": Case(Cause.OUT_OF_RANGE, 3, 4, at=(0.0, 200.0, 300.0, 1500.0)),
+    "out of contact": Case(
+        Cause.OUT_OF_RANGE, 2, 3, contacts=(Contact(1, 2, 0.0, 30.0), Contact(2, 3, 0.0, 15.0))
+    ),
     "hidden terminals": HIDDEN,
     "hidden terminals, no log": HIDDEN._replace(cause=Cause.AIR, has_log=False),
     "noise": Case(Cause.NOISE, 1, 2, at=(0.0, 249.5), events=60, interval=0.1),
@@ -113,7 +118,8 @@ def scenario(case: Case) -> Scenario:
     if case.unsubscribed is not None:
         workload.append(Operation(time=case.unsubscribed, action="unsubscribe", **client))
     workload.sort(key=lambda operation: operation.time)
-    return made.model_copy(update={"nodes": nodes, "workload": tuple(workload)})
+    changed = {"nodes": nodes, "workload": tuple(workload), "contacts": case.contacts}
+    return made.model_copy(update=changed)
 
 
 def run(folder: Path, name: str, made: Scenario, *, has_log: bool = True) -> Path:

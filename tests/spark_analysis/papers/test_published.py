@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from spark_analysis.errors import AnalysisError
+from spark_analysis.measures.versions import VERSIONS
 from spark_analysis.papers import registry
 from spark_analysis.papers.computed import Computed
 from spark_analysis.papers.kept import beside
@@ -29,7 +30,7 @@ from spark_analysis.papers.published import Known, PointsFile, read_known
 from spark_analysis.papers.reproduction import reproduce, show
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.sweeps.folder import SweepFolder
-from spark_analysis.sweeps.rows import SUMMARY, VERSIONS
+from spark_analysis.sweeps.rows import SUMMARY
 from spark_analysis.sweeps.sweep import Progress
 from testbed.reproduce import _give_to_caller
 from testbed.reproduce import reproduce as command

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from typer.testing import CliRunner
 
 from emulation.scenario.provenance import version
 from emulation.scenario.records import CodeRecord
+from spark_analysis import sweeps
 from spark_analysis.papers import computed, page
 from spark_analysis.papers.claims import Finding, judge
 from spark_analysis.papers.markdown import write_markdown
@@ -42,6 +44,7 @@ from spark_analysis.papers.six_schemes.names import PAPER_NAMES, WITHOUT_MAP
 from spark_analysis.papers.six_schemes.ways import BASE
 from spark_analysis.papers.wording import measured
 from spark_analysis.report.page import finite
+from testbed.app import app as command_line
 from testbed.reproduce import reproduce as command
 from tests.spark_analysis.papers import made_up
 from tests.spark_analysis.papers.six_points import as_published
@@ -275,6 +278,23 @@ TINY = Preset(
 )
 
 
+def _check_packed(folder: Path, run: str) -> None:
+    """Check that `artifact` packs a reproduction with its studies and points."""
+    out = folder.with_suffix(".zip")
+    packing = ["artifact", str(folder), "--out", str(out)]
+    assert CliRunner().invoke(command_line, packing).exit_code == 0
+    with zipfile.ZipFile(out) as file:
+        entities = json.loads(file.read("ro-crate-metadata.json"))["@graph"]
+    (action,) = (entity for entity in entities if entity["@type"] == "CreateAction")
+    name = folder.name
+    assert [part["@id"] for part in action["object"]] == [
+        f"{name}/{study}/sweep.json" for study in ("freeway", "manhattan")
+    ]
+    packed = {entity["@id"] for entity in entities}
+    assert {f"{name}/{page.PAGE}", f"{name}/claims.json", f"{name}/results.parquet"} <= packed
+    assert f"{name}/freeway/points/{run}/scenario.json" in packed
+
+
 @pytest.mark.spark
 def test_a_small_reproduction_runs_and_is_not_run_again(
     spark: SparkSession, tmp_path: Path
@@ -296,6 +316,12 @@ def test_a_small_reproduction_runs_and_is_not_run_again(
     own = base[base["protocol"] == "broker-aodv"]
     assert own["delay_beside_broker-aodv"].tolist() == pytest.approx(
         own["delay_mean"].tolist(), nan_ok=True
+    )
+    for row in base.to_dict("records"):
+        assert row["command"].startswith(f"./run_testbed.sh run {row['study']} {row['protocol']} ")
+        assert f" --seed {row['drawn']} " in row["command"]
+    pd.testing.assert_series_equal(
+        sweeps.load(tmp_path)["command"], pd.concat([base, varied])["command"], check_index=False
     )
     both = base.set_index(["study", "speed", "protocol"])
     assert both["delay_beside_rendezvous-aodv"].notna().sum() > 3
@@ -322,6 +348,7 @@ def test_a_small_reproduction_runs_and_is_not_run_again(
     made = version().rpartition("commit ")[2]
     assert f"The points were made by commit {made}.\n" in text
     assert f"Runs with problems: 1\n\n- {point}: node 3 <broke>\n" in text
+    _check_packed(tmp_path, sorted(shared)[0])
     # Those who take the points are told as well.
     known = read_known(paper, [tmp_path / "six"])
     assert show(paper, TINY, tmp_path / "elsewhere", known=known).problems == result.problems

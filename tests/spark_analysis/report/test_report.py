@@ -396,7 +396,7 @@ def test_command_repeats_the_scenario(run: MadeUpRun) -> None:
     command = " ".join(page.text[page.text.index("./run_testbed.sh") :].replace("\\", " ").split())
     assert command.startswith(
         "./run_testbed.sh run roaming_field broker-gpsr --backend tap --duration 60 --seed 7 "
-        "--set hello_interval=1.0 --set lease=3.0 --set nodes=12 --set size=512 --set speed=2.0"
+        "--set lease=3.0 --set nodes=12"
     )
 
 

@@ -35,6 +35,7 @@ def synthetic() -> pd.DataFrame:
             for seed in (1, 2, 3):
                 row = {"protocol": protocol, "speed": speed, "seed": seed, "ttl": None}
                 row["run"] = f"{protocol}-{speed:g}-{seed}"
+                row["command"] = f"run {protocol} --seed {seed}"
                 rows.append(row | {each.column: speed + seed for each in QUANTITIES})
     table = pd.DataFrame(rows)
     table["ttl"] = table["ttl"].astype(float)

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from emulation.scenario.runfolder import RunFolder
+from spark_analysis.measures.versions import marked
 from spark_analysis.sweeps import spec as spec_module
 from spark_analysis.sweeps.folder import SweepFolder, outdated
-from spark_analysis.sweeps.rows import marked
 from spark_analysis.sweeps.spec import RunPoint, SweepError, code_key, points
 from spark_analysis.sweeps.tasks import FAILURE, note_failure
 from tests.spark_analysis.sweeps.helpers import SMALL, spec

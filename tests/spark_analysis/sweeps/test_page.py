@@ -224,9 +224,10 @@ def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     assert re.fullmatch(r"300 ± \d+", str(table.rows[0][2]))
     shown = Page(page)
     runs = shown.tables["single-runs"]
-    assert [row[:3] + row[-1:] for row in runs[1:3]] == [
-        ["flooding", "1", "1", "flooding-1-1"], ["flooding", "1", "2", "flooding-1-2"],
-    ]  # fmt: skip
+    assert [row[:3] + row[-2:] for row in runs[1:3]] == [
+        ["flooding", "1", "1", "flooding-1-1", "run flooding --seed 1"],
+        ["flooding", "1", "2", "flooding-1-2", "run flooding --seed 2"],
+    ]
     assert f"run --backend virtual --scenario {tmp_path / 'points'}/RUN." in shown.text
     begins = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml", ".csv": b"series,"}
     assert len({picture.stem for picture in pictures}) == page.count("<svg")

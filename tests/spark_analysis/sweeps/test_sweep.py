@@ -23,8 +23,8 @@ from spark_analysis.measures import versions as versions_module
 from spark_analysis.measures.last_seen import Cause
 from spark_analysis.measures.lost import column_of
 from spark_analysis.measures.versions import summary_versions
-from spark_analysis.sweeps import rows, waves
 from spark_analysis.sweeps import sweep as sweep_module
+from spark_analysis.sweeps import waves
 from spark_analysis.sweeps.folder import SweepFolder, outdated
 from spark_analysis.sweeps.rows import SUMMARY
 from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, points
@@ -302,7 +302,6 @@ def test_rows_of_other_versions_are_made_again_of_frames_or_of_runs(
     assert all(map(sweep.finished, points(wanted)))
     versions = {**summary_versions(), "delay": summary_versions()["delay"] + 1}
     monkeypatch.setattr(versions_module, "summary_versions", lambda: versions)
-    monkeypatch.setattr(rows, "summary_versions", lambda: versions)
     assert not any(map(sweep.finished, points(wanted)))
     assert outdated(wanted, folder) == ("flooding",), "of which a point runs again"
     ran_again: list[str] = []

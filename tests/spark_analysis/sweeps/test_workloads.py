@@ -106,7 +106,7 @@ def test_the_command_in_a_report_repeats_the_workload(
     options = list(zip(words[4::2], words[5::2], strict=True))
     given = dict(options)
     again = settings_of(
-        [value for key, value in options if key == "--set"], None, given["--workload"]
+        [value for key, value in options if key == "--set"], None, given.get("--workload")
     )
     assert scenario == make_scenario(
         topology,
