@@ -77,6 +77,10 @@ class RefusedError(ValueError):
     """A client's request that the protocol cannot serve; the message says why."""
 
 
+class EndedError(Exception):
+    """A service that cannot go on: it ends its node, with the message, one line, as the reason."""
+
+
 class _Heard:
     """The events of one publisher, by fingerprint, in two generations, each in order."""
 
@@ -196,6 +200,8 @@ class Service(abc.ABC):
     once without one: a backend can then tell from a scenario what comes to its nodes."""
     rounds_voids: ClassVar[bool] = False
     """Whether GPSR brings what it sends to places: round voids, on ways of many hops."""
+    modules: ClassVar[tuple[str, ...]] = ()
+    """Packages that it needs beside the project's own, and that take long to load."""
     promises: ClassVar[Promises] = Promises()
     """What `check` judges the protocol by."""
 
@@ -206,6 +212,11 @@ class Service(abc.ABC):
         self.local: list[Subscription] = []
         self.handlers: dict[int, Handler] = {}
         self._delivered = EventIds()
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Return what is not installed on this machine and what to do; None if all is."""
+        return None
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
@@ -321,6 +332,9 @@ class Service(abc.ABC):
             if any(subscription.accepts(event) for subscription in self.local):
                 self.counters["delivered"] += 1
             self.host.notify(event, hops)
+
+    def close(self) -> None:  # noqa: B027  # few services have something to close
+        """End what the service itself has started; the node ends."""
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports of the protocol, in types of CBOR: numbers, texts, maps."""

@@ -56,10 +56,11 @@ from emulation.media.control import answers, ask
 from emulation.media.control import request as control_request
 from emulation.network.fidelity import CpuSampler, assess, dropped_by_sockets
 from emulation.network.interrupts import Interrupts
-from emulation.network.processes import StateFolder, await_condition, read_json
+from emulation.network.processes import StateFolder, await_condition, last_line, read_json
 from emulation.scenario.records import Ended
 from emulation.scenario.runfolder import RunFolder, unix_ns_of
 from emulation.scenario.scenario import NodeSpec, Scenario
+from nodeapp.pubsub.registry import MIDDLEWARE
 
 LEAD: Final = 0.5
 """Seconds between the last preparation and time 0 of the scenario."""
@@ -78,6 +79,8 @@ class RealTimeRun(ABC):
 
     measures_medium = True
     """Whether `medium_figures` reports the medium's lateness; else fidelity is unknown."""
+    carries_middleware: ClassVar[bool] = False
+    """Whether `start_radios` lets the kernels route beneath a middleware."""
     modules: ClassVar[Sequence[str]] = ()
     """Modules of the backend's own helpers, preloaded from the start."""
 
@@ -304,6 +307,9 @@ class RealTimeRun(ABC):
         self.nodes.await_answers(self.pids(), self.helpers.wait)
         self._check()
         self.nodes.check_some_run()
+        unconnected = self.nodes.await_connections(self.pids(), self.helpers.wait)
+        if unconnected:
+            self.problem(f"not connected at the start: {', '.join(unconnected)}")
 
     def _kill(self, name: str) -> None:
         """Kill a node app, as a fault does; its clients subscribe again when it is back."""
@@ -390,6 +396,9 @@ class RealTimeRun(ABC):
             self.problem(line)
             if error is not None:
                 self.defects.add(name, error)
+            elif self.scenario.protocol.name in MIDDLEWARE:
+                reason = last_line(self.folder.logs / f"{name}.log")
+                raise BackendError(f"{name}: {reason.removeprefix('nodeapp: ')}")
         for line in self._watchdog.stopped_apps():
             self.problem(line)
         self._watchdog.check()
