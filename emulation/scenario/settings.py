@@ -89,6 +89,10 @@ class ScenarioSettings:
         foreign = service.foreign(published, parameters) if published else None
         if foreign:
             raise ScenarioError(f"{foreign}, or choose a workload that does, like --workload stock")
+        filters = {act.filter for act in scenario.workload if act.action == "subscribe"}
+        unfit = next(filter(None, map(service.unfit, filters)), None)
+        if unfit:
+            raise ScenarioError(f"{unfit}, or choose a workload that does, like --workload topic")
         return scenario
 
 

@@ -13,7 +13,7 @@ import abc
 from array import array
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -202,6 +202,8 @@ class Service(abc.ABC):
     """Whether GPSR brings what it sends to places: round voids, on ways of many hops."""
     modules: ClassVar[tuple[str, ...]] = ()
     """Packages that it needs beside the project's own, and that take long to load."""
+    ports: ClassVar[tuple[int, ...]] = ()
+    """TCP and UDP ports of its own, by which captures tell its frames, if it does not use ours."""
     promises: ClassVar[Promises] = Promises()
     """What `check` judges the protocol by."""
 
@@ -232,6 +234,11 @@ class Service(abc.ABC):
 
         `parameters` as for `misfit`.
         """
+        return None
+
+    @classmethod
+    def unfit(cls, predicates: Sequence[tuple[str, str, Any]]) -> str | None:
+        """Return why subscriptions cannot have a filter of these predicates; None if they can."""
         return None
 
     @abc.abstractmethod

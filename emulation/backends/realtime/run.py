@@ -57,7 +57,8 @@ from emulation.media.control import request as control_request
 from emulation.network.fidelity import CpuSampler, assess, dropped_by_sockets
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import StateFolder, await_condition, last_line, read_json
-from emulation.scenario.records import Ended
+from emulation.network.usage import usage
+from emulation.scenario.records import Ended, Usage
 from emulation.scenario.runfolder import RunFolder, unix_ns_of
 from emulation.scenario.scenario import NodeSpec, Scenario
 from nodeapp.pubsub.registry import MIDDLEWARE
@@ -432,6 +433,7 @@ class RealTimeRun(ABC):
         if "driver" in self.helpers and self.ended == "completed":
             # The driver ends with the scenario, perhaps slightly after the command line.
             await_condition(lambda: self.helpers["driver"].poll() is not None, 2.0)
+        used = self._usage()
         self.nodes.end()
         self._defect_logs.look([*self.nodes])
         if self.mesh is not None:
@@ -445,6 +447,7 @@ class RealTimeRun(ABC):
         try:
             if self.epoch:
                 self._write_fidelity(medium, driver, drops)
+                self.folder.write_usage(used)
         except OSError as error:
             self.ended = "failed"
             lost = read_json(self._recorder_status).get("write_errors", 0)
@@ -455,6 +458,14 @@ class RealTimeRun(ABC):
             self._write_record(self.ended)
         self.helpers.end(*self.helpers)
         self.stop_radios()
+
+    def _usage(self) -> Usage:
+        """Return what the nodes' processes have used: node apps and what routes beneath them."""
+        processes = [(name, process.pid) for name, process in self.nodes.items()]
+        for name, process in self.helpers.items():
+            _, _, node = name.partition(" of ")
+            processes += [(node, process.pid)] if node else []
+        return Usage(processes=tuple(usage(processes)))
 
     def _write_fidelity(
         self, medium: Mapping[str, Any], driver: Mapping[str, Any], drops: int

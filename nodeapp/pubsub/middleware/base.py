@@ -24,11 +24,11 @@ import importlib.util
 import logging
 import shutil
 import signal
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from nodeapp.events import MAX_EVENT, Event, Subscription
+from nodeapp.events import MAX_EVENT, TOPIC, Event, Subscription
 from nodeapp.host import Host
 from nodeapp.installation import COMMAND
 from nodeapp.parameters import Param
@@ -59,8 +59,6 @@ class Middleware(Service):
     name: ClassVar[str]
     programs: ClassVar[tuple[str, ...]] = ()
     """Programs that must be on the path."""
-    ports: ClassVar[tuple[int, ...]]
-    """TCP and UDP ports of the system: what its frames are told by."""
     Parameters: ClassVar[type[Any]] = MiddlewareParameters
     needs_topic = True
 
@@ -127,6 +125,13 @@ class Middleware(Service):
             return "on a switch all nodes are neighbours: --set routing=none"
         return None
 
+    @classmethod
+    def unfit(cls, predicates: Sequence[tuple[str, str, Any]]) -> str | None:
+        """Return why a filter is more than a topic."""
+        if [(attribute, operator) for attribute, operator, _ in predicates] == [(TOPIC, "=")]:
+            return None
+        return f"{cls.name} has topics and no content filters: subscribe to a topic alone"
+
     # The service.
 
     def start(self) -> None:
@@ -136,10 +141,14 @@ class Middleware(Service):
     def subscribe(self, subscription: Subscription) -> None:
         """Follow the topic of a subscription.  Raises `RefusedError` for a content filter."""
         super().subscribe(subscription)
-        topic = subscription.filter.topic
-        if topic is None or len(subscription.filter.predicates) != 1:
+        unfit = self.unfit(
+            [(p.attribute, p.operator, p.value) for p in subscription.filter.predicates]
+        )
+        if unfit is not None:
             self.local.remove(subscription)
-            raise RefusedError(f"{self.name} has topics and no content filters: leave the rest out")
+            raise RefusedError(unfit)
+        topic = subscription.filter.topic
+        assert topic is not None
         self.topics[topic] = self.topics.get(topic, 0) + 1
         if self.topics[topic] == 1:
             self.follow(topic)

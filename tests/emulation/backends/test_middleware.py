@@ -14,6 +14,7 @@ from emulation.backends.base import BackendError
 from emulation.backends.realtime import routing
 from emulation.backends.tap import TapBackend, TapRun
 from emulation.backends.virtual import VirtualBackend
+from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
@@ -124,3 +125,10 @@ def test_what_is_not_installed_is_told_before_the_run(
     monkeypatch.setattr(MIDDLEWARE["mqtt"].service, "programs", ("no-such-program",))
     with pytest.raises(BackendError, match=r"^mqtt needs no-such-program.*setup --with mqtt$"):
         TapBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
+
+
+def test_a_workload_that_filters_by_content_is_refused_at_once() -> None:
+    with pytest.raises(ScenarioError, match=r"^mqtt has topics and no content filters"):
+        make_scenario(
+            "roaming_field", "mqtt", seed=1, duration=30.0, settings={"workload": "stock"}
+        )
