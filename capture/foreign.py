@@ -126,6 +126,8 @@ class ForeignDecoder:
     def __init__(self, ports: Collection[int]) -> None:
         self._ports = frozenset(ports)
         self._streams: dict[tuple[bytes, bytes, bytes], _Stream] = {}
+        self._asking: set[tuple[bytes, int]] = set()
+        """Addresses and ports from which datagrams went to the system's ports."""
 
     def read(self, frame: bytes) -> ForeignFrame | None:
         """Return what an Ethernet frame is; None for the testbed's own, and for broken ones."""
@@ -176,7 +178,16 @@ class ForeignDecoder:
         events = [event for _, event in _markers(packet)]
         if BABEL in ports:
             return ROUTING, []
-        return (EVENT if events else SYSTEM if ports & self._ports else None), events
+        owned = not later and self._owned(frame[_ETHERNET + 12 : _ETHERNET + 20], packet[:4])
+        return (EVENT if events else SYSTEM if owned else None), events
+
+    def _owned(self, addresses: bytes, ports: bytes) -> bool:
+        """Return whether a datagram is the system's: of its ports, or an answer to such a one."""
+        source, destination = struct.unpack(">HH", ports)
+        if source in self._ports or destination in self._ports:
+            self._asking.add((addresses[:4], source))
+            return True
+        return (addresses[4:], destination) in self._asking
 
     def _of_tcp(
         self, mac: bytes, addresses: bytes, packet: bytes

@@ -156,3 +156,11 @@ def test_broken_frames_are_nobodys() -> None:
     whole = tcp(1, payload(7))
     found = Counter(labels(read(*(whole[:length] for length in range(50)))))
     assert set(found) <= {"ours", None, "own protocol", "TCP acknowledgement"}
+
+
+def test_an_answer_to_a_datagram_of_the_system_is_the_systems() -> None:
+    scout = IP(src="10.0.0.1", dst="224.0.0.224") / UDP(sport=50_001, dport=PORT) / Raw(b"?")
+    hello = IP(src="10.0.0.2", dst="10.0.0.1") / UDP(sport=50_002, dport=50_001) / Raw(b"!")
+    other = IP(src="10.0.0.2", dst="10.0.0.1") / UDP(sport=50_002, dport=50_003) / Raw(b"!")
+    frames = [ethernet(1, scout), ethernet(2, hello), ethernet(2, other)]
+    assert labels(read(*frames)) == ["own protocol", "own protocol", None]

@@ -61,7 +61,9 @@ def test_set_up_waits_for_others_that_install(tmp_path: Path) -> None:
                     assert process.wait() == 1
 
 
-@pytest.mark.parametrize("name", ["run", "dev", "ryu", "os-ken", "mqtt", "zeromq", "zenoh"])
+@pytest.mark.parametrize(
+    "name", ["run", "dev", "ryu", "os-ken", "mqtt", "zeromq", "zenoh", "dds", "nats"]
+)
 def test_a_lock_has_all_that_its_list_pins_with_hashes(name: str) -> None:
     pinned = dict(PIN.findall((PROJECT / f"requirements/{name}.txt").read_text()))
     lock = (PROJECT / f"requirements/{name}.lock").read_text()
@@ -142,7 +144,10 @@ def test_systems_of_others_are_installed_by_name_at_pinned_versions(tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--with", "nothing"), "there is no nothing to set up: mqtt, zeromq, zenoh, babel"),
+        (
+            ("--with", "nothing"),
+            "there is no nothing to set up: mqtt, zeromq, zenoh, dds, nats, babel",
+        ),
         (("--with=",), "usage: "),
         (("everything",), "usage: "),
     ],

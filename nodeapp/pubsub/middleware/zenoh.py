@@ -1,8 +1,8 @@
 """Eclipse Zenoh: every node a router, which relays over several hops by itself, or a peer.
 
 Source: the package eclipse-zenoh.  Nodes find each other by multicast, which reaches one hop.  With
-`mode=router` they link to their neighbours, and the routers' link-state protocol does the rest: no
-IP routing is needed (`routing=none`, the default here).  With `mode=peer` nobody relays: events
+`role=router` they link to their neighbours, and the routers' link-state protocol does the rest: no
+IP routing is needed (`routing=none`, the default here).  With `role=peer` nobody relays: events
 reach neighbours, or with IP routing those of whom gossip tells.
 """
 
@@ -31,7 +31,7 @@ class ZenohParameters(MiddlewareParameters):
         str,
         Param("of IP packets: static shortest paths, babel, or none: one hop", choices=ROUTINGS),
     ] = "none"
-    mode: Annotated[str, Param("what every node is", choices=("router", "peer"))] = "router"
+    role: Annotated[str, Param("what every node is", choices=("router", "peer"))] = "router"
 
 
 class Zenoh(Middleware):
@@ -48,7 +48,7 @@ class Zenoh(Middleware):
         self._subscribers: dict[str, Any] = {}
 
     def _settings(self) -> Mapping[str, object]:
-        mode = self.parameters.mode
+        mode = self.parameters.role
         return {
             "mode": mode,
             "listen/endpoints": [f"tcp/{address_of(self.host.node_id)}:{PORT}"],
@@ -78,7 +78,7 @@ class Zenoh(Middleware):
         if self._session is None:
             return False
         info = self._session.info
-        return bool(info.routers_zid() if self.parameters.mode == "router" else info.peers_zid())
+        return bool(info.routers_zid() if self.parameters.role == "router" else info.peers_zid())
 
     def follow(self, topic: str) -> None:
         """Declare a subscriber."""

@@ -26,8 +26,11 @@ class ZeroMqParameters(MiddlewareParameters):
     """Parameters of `ZeroMq`."""
 
     heartbeat: Annotated[
-        float, Param("s between heartbeats of a connection, 0: none, as by default", low=0, high=60)
-    ] = 2.0
+        float,
+        Param(
+            "s between heartbeats of a connection, 0: none, the library's default", low=0, high=60
+        ),
+    ] = 0.0
 
 
 class ZeroMq(Middleware):

@@ -51,6 +51,8 @@ def scenario(name: str, **settings: Any) -> Scenario:
     publish = next(act for act in made.workload if act.action == "publish")
     subscribe = next(act for act in made.workload if act.action == "subscribe")
     workload = [subscribe.model_copy(update={"time": 0.2, "node": 3})]
+    announced = (act for act in made.workload if act.action == "advertise")
+    workload += [act.model_copy(update={"time": 0.5, "node": 1}) for act in announced][:1]
     workload += [
         publish.model_copy(update={"time": 1.5 + 0.2 * number, "node": 1, "sequence": number})
         for number in range(1, 6)
@@ -80,6 +82,8 @@ def needs(name: str, settings: dict[str, Any]) -> None:
         ("mqtt", {"routing": "babel", "babel_hello": 0.2}),
         ("zeromq", {}),
         ("zenoh", {}),
+        ("nats", {}),
+        ("dds", {"advertise": True}),
     ],
 )
 def test_events_go_over_two_hops(name: str, settings: dict[str, Any], tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ from nodeapp.events import Event
 from nodeapp.pubsub.middleware import marker
 from spark_analysis.analysis import analyse
 from spark_analysis.engine.results import RunTables
+from spark_analysis.measures.delay import distribution, hops_table
 from spark_analysis.measures.middleware import carried_table, usage_table
+from spark_analysis.report.figures import Drawing
 from tests.spark_analysis.runs import RunBuilder
 
 pytestmark = pytest.mark.spark
@@ -41,6 +43,11 @@ def segment(source: int, to: int, sequence: int, data: bytes = b"") -> Packet:
     header = TCP(sport=40_000 + source, dport=1883, seq=sequence, flags="A")
     packet = IP(src=f"10.0.0.{source}", dst=f"10.0.0.{to}") / header
     return packet / Raw(data) if data else packet
+
+
+def legend(drawing: Drawing) -> list[str]:
+    """Return the labels of a figure's curves."""
+    return [str(line.get_label()) for axes in drawing.figure.axes for line in axes.get_lines()]
 
 
 def test_every_frame_of_every_hop_is_counted_by_what_it_is_for(
@@ -94,6 +101,8 @@ def test_every_frame_of_every_hop_is_counted_by_what_it_is_for(
     assert [list(map(str, row)) for row in carried_table(tables)[0].rows] == [
         ["sta1", "1", "2", "2", "2", "1"]
     ]
+    assert hops_table(tables).rows[0][:2] == ["not known", "1"]
+    assert "hops not known (1)" in legend(distribution(tables))
     shown = [str(cell).replace("\u202f", " ") for cell in usage_table(tables)[0].rows[0]]
     assert shown == ["mosquitto", "1", "250 ms", "250 ms", "3 MB", "3 MB"]
 
