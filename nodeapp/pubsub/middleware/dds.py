@@ -31,6 +31,9 @@ class DdsParameters(MiddlewareParameters):
     reliability: Annotated[
         str, Param("of writers and readers", choices=("reliable", "best_effort"))
     ] = "reliable"
+    spdp_interval: Annotated[
+        float, Param("s between announcements of a participant; Cyclone's default is 30", low=0.1)
+    ] = 30.0
     discovery: Annotated[
         str,
         Param(
@@ -70,6 +73,7 @@ class Dds(Middleware):
             f"</Interfaces><AllowMulticast>{multicast}</AllowMulticast></General><Discovery>"
             "<ParticipantIndex>0</ParticipantIndex>"
             "<MaxAutoParticipantIndex>0</MaxAutoParticipantIndex>"
+            f"<SPDPInterval>{self.parameters.spdp_interval:g}s</SPDPInterval>"
             f"<Peers>{peers}</Peers></Discovery></Domain></CycloneDDS>"
         )
 
@@ -89,8 +93,12 @@ class Dds(Middleware):
             self.follow(topic)
 
     def ready(self) -> bool:
-        """Return whether it has discovered another participant."""
-        return self._participants is not None and len(self._participants.read(2)) > 1
+        """Return whether it has discovered all participants, or a neighbour by multicast."""
+        if self._participants is None:
+            return False
+        whole = self.parameters.discovery == "list"
+        nodes = self.environment.nodes
+        return len(self._participants.read(nodes)) >= (nodes if whole else min(nodes, 2))
 
     def _quality(self) -> Any:
         from cyclonedds.core import Policy, Qos

@@ -1,8 +1,8 @@
 """NATS: a server at every node, all in one cluster, and each node's client at its own server.
 
 Source: Debian's nats-server, the package nats-py (core NATS: at most once, nothing is stored).
-Servers connect to all others over IP routing, and an event goes from its publisher's server to each
-that has a subscriber, never further: the cluster is a full mesh of TCP connections.
+Servers connect to those of lower node ids over IP routing, and an event goes from its publisher's
+server to each that has a subscriber, never further: the cluster is a full mesh of TCP connections.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ class Nats(Middleware):
         own = address_of(self.host.node_id)
         others = ",".join(
             f"nats://{address_of(node)}:{CLUSTER}"
-            for node in range(1, self.environment.nodes + 1)
-            if node != self.host.node_id
+            for node in range(1, self.host.node_id)  # both ends at once would be two connections
         )
         await self.run_daemon(
             *("nats-server", "-a", own, "-p", str(PORT), "-n", f"node{self.host.node_id}"),
