@@ -116,6 +116,7 @@ MIDDLEWARE: Final[Mapping[str, Protocol]] = MappingProxyType(
         "mqtt": Protocol("middleware.mqtt:Mqtt", "Mosquitto, one broker, and Paho's clients"),
         "nats": Protocol("middleware.nats:Nats", "NATS: a cluster with a server at every node"),
         "dds": Protocol("middleware.dds:Dds", "Eclipse Cyclone DDS: nobody relays, no broker"),
+        "mqtt-bridged": Protocol("middleware.mqtt:MqttBridged", "Mosquitto brokers, bridged"),
         "zenoh": Protocol(
             "middleware.zenoh:Zenoh", "Eclipse Zenoh: every node a router, or a peer"
         ),

@@ -59,6 +59,8 @@ class Middleware(Service):
     name: ClassVar[str]
     programs: ClassVar[tuple[str, ...]] = ()
     """Programs that must be on the path."""
+    setup: ClassVar[str] = ""
+    """What set-up calls it, if not by its name."""
     Parameters: ClassVar[type[Any]] = MiddlewareParameters
     needs_topic = True
 
@@ -111,7 +113,9 @@ class Middleware(Service):
         lacking += [name for name in cls.modules if not _importable(name)]
         if not lacking:
             return None
-        return f"{cls.name} needs {', '.join(lacking)}: {COMMAND} setup --with {cls.name}"
+        return (
+            f"{cls.name} needs {', '.join(lacking)}: {COMMAND} setup --with {cls.setup or cls.name}"
+        )
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:

@@ -162,6 +162,10 @@ def test_access_points_and_routes_on_a_switch_are_refused(name: str) -> None:
 def test_a_broker_that_does_not_exist_is_refused() -> None:
     values = dataclasses.asdict(typed("mqtt", {"broker": 9}))
     assert MIDDLEWARE["mqtt"].service.misfit(FIELD, values) == "broker: there is no node 9 of 4"
+    bridged = MIDDLEWARE["mqtt-bridged"].service
+    for brokers, reason in (("1,9", "there is no node 9"), ("1,1", "each once"), ("a", "node ids")):
+        values = dataclasses.asdict(typed("mqtt-bridged", {"brokers": brokers}))
+        assert reason in str(bridged.misfit(FIELD, values))
 
 
 def test_what_is_not_installed_is_named_with_its_installation(
