@@ -192,6 +192,34 @@ setup_for_tests() { # without root, tests of the dissector, of figures for print
         machine=$(PYTHONPATH=$project "$venv/bin/python" -m emulation.vm.tools)
         # shellcheck disable=SC2086  # a word a package
         install_packages tshark poppler-utils librsvg2-bin $machine
+        install_with mqtt,babel
+    fi
+}
+
+install_with() { # NAME,...: middlewares, and what routes beneath them
+    local name known=0
+    log=$project/.setup.log
+    for name in ${1//,/ }; do
+        case $name in
+            mqtt) known=1; install_daemons mosquitto ;;
+            babel) known=1; install_daemons babeld ;;
+            nats) known=1; install_daemons nats-server ;;
+            zeromq | zenoh | dds) known=1 ;;
+            *) fail "there is no $name to set up: mqtt, zeromq, zenoh, dds, nats, babel" ;;
+        esac
+        if [ -e "$project/requirements/$name.lock" ]; then
+            pip_install "$venv" "$project/requirements/$name.lock" || fail "pip failed; see the end of $log"
+        fi
+    done
+    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: mqtt, zeromq, zenoh, dds, nats, babel"
+}
+
+install_daemons() { # runs start them for themselves: Debian's own services stay off
+    local missing
+    mapfile -t missing < <(missing_packages "$@")
+    install_packages "$@"
+    if [ "${#missing[@]}" -gt 0 ] && [ -d /run/systemd/system ]; then
+        systemctl disable --now "${missing[@]}" >>"$log" 2>&1 || true
     fi
 }
 
@@ -203,8 +231,17 @@ case ${1-} in
         ;;
     test) setup test ;;
     setup)
-        [ $# -le 2 ] && [[ ${2-test} = test ]] || fail "usage: $0 setup [test]"
-        setup "${2-run}"
+        purpose=run chosen=- # nothing beside
+        for word in "${@:2}"; do
+            case $word in
+                test) purpose=test ;;
+                --with) chosen=next ;;
+                --with=*) chosen=${word#*=} ;; # may be empty: refused
+                *) [ "$chosen" = next ] || fail "usage: $0 setup [test] [--with NAME,...]"; chosen=$word ;;
+            esac
+        done
+        setup "$purpose"
+        [ "$chosen" = - ] || install_with "$chosen"
         ;;
     *) setup ;;
 esac

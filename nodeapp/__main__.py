@@ -15,9 +15,9 @@ from nodeapp.auth import read_key
 from nodeapp.node import NodeError, NodeOptions, read_brokers, read_map, run
 from nodeapp.parameters import ParameterError
 from nodeapp.pubsub.base import Environment
-from nodeapp.pubsub.registry import PROTOCOLS, typed
+from nodeapp.pubsub.registry import SYSTEMS, typed
 
-_PROTOCOLS: Final = "\n".join(f"  {name:14}{entry.summary}" for name, entry in PROTOCOLS.items())
+_PROTOCOLS: Final = "\n".join(f"  {name:14}{entry.summary}" for name, entry in SYSTEMS.items())
 
 
 def _numbers(count: int, what: str) -> type:
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--id", type=_node_id, required=True, help="node id; its address is 10.0.0.0 plus the id")
     add("--interface", required=True, help="radio interface, with that address")
-    add("--protocol", required=True, choices=sorted(PROTOCOLS), metavar="NAME")
+    add("--protocol", required=True, choices=sorted(SYSTEMS), metavar="NAME")
     add(
         "--set",
         type=_setting,

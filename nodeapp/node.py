@@ -33,7 +33,7 @@ from nodeapp.events import Event
 from nodeapp.geometry import Point
 from nodeapp.host import Position, Timer
 from nodeapp.pubsub import registry
-from nodeapp.pubsub.base import Environment
+from nodeapp.pubsub.base import EndedError, Environment, Service
 from nodeapp.wire import (
     BROADCAST,
     CLIENT_PORT,
@@ -93,7 +93,7 @@ class NodeError(Exception):
 
 def check(options: NodeOptions) -> None:
     """Raise `NodeError` for options that ask for what this host cannot do."""
-    protocol = registry.PROTOCOLS[options.protocol]
+    protocol = registry.SYSTEMS[options.protocol]
     values = asdict(options.parameters)
     if values.get("link_feedback") and not link_status.is_radio(options.interface):
         raise NodeError(
@@ -105,7 +105,9 @@ def check(options: NodeOptions) -> None:
             raise NodeError(
                 f"{name}: a UDP socket {what}: leave it off, or use the backend virtual"
             )
-    missing = registry.obstacle(options.protocol, options.environment)
+    missing = registry.missing(options.protocol) or registry.obstacle(
+        options.protocol, options.environment
+    )
     if missing is not None:
         raise NodeError(missing)
     if protocol.service.needs_position and options.position is None and options.gpsd is None:
@@ -225,7 +227,9 @@ class Node:
         self._budgets = Budgets()
         self._seal = None if options.key is None else Seal(options.key, options.node_id)
         self._link_failed: Callable[[int, bytes], None] | None = None
-        self.service = registry.create(
+        self.ended: asyncio.Future[None] = loop.create_future()
+        """Done when the node is to end: with an `EndedError` if its service cannot go on."""
+        self.service: Service = registry.create(
             options.protocol, self, options.parameters, options.environment
         )
         self.clients = ClientTable(self, self.service, self._send_to_client, self._about)
@@ -328,8 +332,14 @@ class Node:
             except Exception as error:  # noqa: BLE001  else the task that follows gpsd would end with it, unseen
                 self._defect("at the start", error)
 
+    def end(self) -> None:
+        """Have the node end."""
+        if not self.ended.done():
+            self.ended.set_result(None)
+
     def close(self) -> None:
-        """Stop serving and close the sockets."""
+        """Stop serving, end what the service has started, and close the sockets."""
+        self.service.close()
         for served in (self._radio, self._client_port):
             self._loop.remove_reader(served)
             served.close()
@@ -422,7 +432,11 @@ class Node:
             self._defect(f"at a datagram from {source}: {datagram.hex()}", error)
 
     def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        self._defect(context["message"], context.get("exception"))
+        error = context.get("exception")
+        if isinstance(error, EndedError) and not self.ended.done():
+            self.ended.set_exception(error)
+        else:
+            self._defect(context["message"], error)
 
     def _defect(self, where: str, error: BaseException | None) -> None:
         """Count and log an internal error; a run of processes counts these lines of its logs."""
@@ -453,9 +467,6 @@ async def run(options: NodeOptions) -> None:
     """
     check(options)
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     radio = open_radio(options.interface)
     try:
         client_port = open_client_port()
@@ -463,13 +474,17 @@ async def run(options: NodeOptions) -> None:
         radio.close()
         raise
     node = Node(options, loop, radio, client_port)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.end)
     node.start()
     following = None
     if options.gpsd is not None:
         following = asyncio.create_task(gps.follow(*options.gpsd, options.plane, node.fix))
     log.info("node %d runs %s on %s", options.node_id, options.protocol, options.interface)
     try:
-        await stop.wait()
+        await node.ended
+    except EndedError as error:
+        raise NodeError(str(error)) from None
     finally:
         if following is not None:
             following.cancel()

@@ -23,6 +23,7 @@ from emulation.scenario.runfolder import Run
 from emulation.virtual.recording import captures
 from nodeapp.budget import FRAMES
 from spark_analysis.captures.air import air_captures, read_air
+from spark_analysis.captures.foreign import read_foreign
 from spark_analysis.captures.materialise import is_recorded, materialise, read_frames, recorded
 from spark_analysis.captures.runs import read_runs
 from spark_analysis.captures.source import Capture, Survey, Surveyed, find_captures, survey
@@ -117,7 +118,8 @@ def analyse_runs(
             folders.append(frames_folder(spark, run, surveys[run.name], problem))
         frames = gathered(read_frames(spark, folders), folders)
         air = read_air(spark, runs, airs, lambda name, text: damaged[name].append(text))
-        inputs = Inputs(spark, runs, surveys, frames, air, settle, width, few(folders))
+        foreign = read_foreign(spark, runs, surveys)
+        inputs = Inputs(spark, runs, surveys, frames, air, settle, width, few(folders), foreign)
         tables: dict[str, pa.Table] = {}
         with tuned(spark, folders), inputs.kept():
             # The summary last: it is made of most others, which are kept by then.

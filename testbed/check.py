@@ -29,7 +29,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.scenario.settings import protocol_parameters
 from nodeapp.installation import COMMAND
 from nodeapp.parameters import suggestion
-from nodeapp.pubsub.registry import service_of
+from nodeapp.pubsub.registry import MIDDLEWARE, service_of
 from testbed import completing
 from testbed.display import RunDisplay
 from testbed.options import (
@@ -166,6 +166,8 @@ def check(
         fail("--seed must be between 0 and 2**63 - 1", USAGE)
     if scenarios is not None and scenarios < 1:
         fail("--scenarios must be 1 or more", USAGE)
+    if protocol in MIDDLEWARE:
+        fail(f"{protocol} runs in real time, and check under the virtual clock: use run", USAGE)
     seconds = _seconds(budget or BUDGET) if budget or scenarios is None else None
     chosen = _properties(properties, protocol, topology)
     folder = out or RUNS / KEPT / protocol

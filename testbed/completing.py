@@ -10,7 +10,7 @@ from emulation.check.properties.registry import property_names
 from emulation.errors import ScenarioError
 from emulation.vm.waiting import all_backends
 from emulation.workloads.registry import FILE, workload_names
-from nodeapp.pubsub.registry import PROTOCOLS
+from nodeapp.pubsub.registry import PROTOCOLS, SYSTEMS
 from spark_analysis.papers.registry import load_paper, paper_names
 from topologies.catalog import all_parameters, topology_names
 
@@ -27,7 +27,7 @@ def topologies() -> list[str]:
 
 def protocols() -> list[str]:
     """Return the protocols."""
-    return list(PROTOCOLS)
+    return list(SYSTEMS)
 
 
 def properties() -> list[str]:
@@ -47,7 +47,7 @@ def backend_names() -> list[str]:
 
 def listed() -> list[str]:
     """Return what `list` shows the parameters of."""
-    return [*topology_names(), *PROTOCOLS, *workload_names()]
+    return [*topology_names(), *SYSTEMS, *workload_names()]
 
 
 def papers() -> list[str]:

@@ -15,7 +15,7 @@ from emulation.scenario.settings import protocol_parameters
 from emulation.vm.waiting import all_backends
 from emulation.workloads.registry import workload_names, workload_parameters, workload_summary
 from nodeapp.parameters import Parameter, suggestion
-from nodeapp.pubsub.registry import PROTOCOLS
+from nodeapp.pubsub.registry import MIDDLEWARE, PROTOCOLS, SYSTEMS
 from spark_analysis.papers.registry import PAPERS, papers_rows
 from testbed import completing
 from testbed.options import USAGE, JsonOption, fail
@@ -61,7 +61,7 @@ def list_(
         out.print("Parameters of a topology, workload or protocol: list NAME")
         return
     try:
-        if name in PROTOCOLS:
+        if name in SYSTEMS:
             parameters = protocol_parameters(name)
         elif name in topology_names():
             parameters = topology_parameters(name)
@@ -103,6 +103,7 @@ def _everything() -> dict[str, list[tuple[str, str]]]:
         "Topologies": [(n, _summary(n)) for n in topology_names()],
         "Workloads": [(n, workload_summary(n)) for n in workload_names()],
         "Protocols": [(n, entry.summary) for n, entry in PROTOCOLS.items()],
+        "Middleware": [(n, entry.summary) for n, entry in MIDDLEWARE.items()],
         "Backends": [(n, entry.summary) for n, entry in all_backends().items()],
         "Papers": [(n, f"{what}\n{costs}".strip()) for n, what, costs in papers_rows()],
     }

@@ -16,7 +16,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD
 from nodeapp.installation import IS_CHECKOUT, ROOT
 from nodeapp.parameters import ParameterError, suggestion
-from nodeapp.pubsub.registry import PROTOCOLS, typed
+from nodeapp.pubsub.registry import SYSTEMS, typed
 from testbed import completing
 from testbed.interruption import INTERRUPTED, interruption
 from topologies.catalog import make_scenario
@@ -196,9 +196,9 @@ def scenario_again(path: Path) -> Scenario:
             f"repeat; without that it is --scenario {path / 'scenario.json'}",
             USAGE,
         )
-    if scenario.protocol.name not in PROTOCOLS:
-        names = ", ".join(PROTOCOLS)
-        near = suggestion(scenario.protocol.name, PROTOCOLS)
+    if scenario.protocol.name not in SYSTEMS:
+        names = ", ".join(SYSTEMS)
+        near = suggestion(scenario.protocol.name, SYSTEMS)
         fail(f"{path}: no protocol {scenario.protocol.name!r}{near}; there are: {names}", USAGE)
     try:
         typed(scenario.protocol.name, scenario.protocol.parameters)

@@ -46,7 +46,7 @@ def test_a_protocol_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(pubsub, "__path__", [*pubsub.__path__, str(tmp_path)])
     line = registry.Protocol("gossip:Gossip", "every node rebroadcasts with a probability")
     for module in ("nodeapp.pubsub.registry", "emulation.scenario.settings", "testbed.listing"):
-        monkeypatch.setattr(f"{module}.PROTOCOLS", {**registry.PROTOCOLS, "gossip": line})
+        monkeypatch.setattr(f"{module}.SYSTEMS", {**registry.SYSTEMS, "gossip": line})
     words = "roaming_field gossip --backend virtual --no-analyze --nodes 8 --duration 30"
     sent = {}
     for probability in ("0", "1"):

@@ -301,16 +301,17 @@ class WifiNet(Mininet):  # type: ignore[misc]
         super().stop()
         self._namespaces.close()
 
-    def configure(self) -> None:
+    def configure(self, prefix_length: int = PREFIX_LENGTH, *, arp: bool = False) -> None:
         """Bring up loopback and interfaces, set addresses.
 
-        Make all neighbour entries too, unless a resolver makes those that are used.
+        Make all neighbour entries too, unless a resolver makes those that are used, or nodes find
+        each other by `arp`.
         """
         for member in self.members:
             member.attach()
             with network_namespace(member.pid):
-                configure_links(member.spec)
-        if not self.needs_resolver:
+                configure_links(member.spec, prefix_length)
+        if not arp and not self.needs_resolver:
             add_neighbours(self.members)
         if self.aps:
             ports = []
@@ -361,12 +362,12 @@ def bring_up(interfaces: Sequence[str]) -> None:
     rtnetlink.send(map(rtnetlink.link_up, interfaces), f"bringing up {', '.join(interfaces)}")
 
 
-def configure_links(spec: NodeSpec) -> None:
+def configure_links(spec: NodeSpec, prefix_length: int = PREFIX_LENGTH) -> None:
     """Set up loopback and interface in the current namespace."""
     radio = spec.interface
     requests = [
         rtnetlink.link_up("lo"),
-        rtnetlink.address(radio, spec.address, PREFIX_LENGTH),
+        rtnetlink.address(radio, spec.address, prefix_length),
         rtnetlink.link_up(radio),
     ]
     rtnetlink.send(requests, f"setting up {radio}")

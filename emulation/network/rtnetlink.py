@@ -27,6 +27,8 @@ from emulation.radio.mac import octets
 
 RTM_NEWLINK: Final = 16
 RTM_NEWADDR: Final = 20
+RTM_NEWROUTE: Final = 24
+RTM_DELROUTE: Final = 25
 RTM_NEWNEIGH: Final = 28
 NLM_F_REPLACE: Final = 0x100
 NLM_F_EXCL: Final = 0x200
@@ -43,6 +45,18 @@ IFA_ADDRESS: Final = 1
 IFA_LOCAL: Final = 2
 IFA_F_NODAD: Final = 0x02
 """The address is usable at once (RFC 4862, 5.4), as nobody else has it."""
+RTA_DST: Final = 1
+RTA_OIF: Final = 4
+RTA_GATEWAY: Final = 5
+RT_TABLE_MAIN: Final = 254
+RTPROT_STATIC: Final = 4
+RT_SCOPE_UNIVERSE: Final = 0
+RT_SCOPE_LINK: Final = 253
+RTN_UNICAST: Final = 1
+RTNH_F_ONLINK: Final = 4
+"""The gateway is a neighbour, even if no route says so."""
+HOST: Final = 32
+"""Bits of a prefix that is one address."""
 NDA_DST: Final = 1
 NDA_LLADDR: Final = 2
 NUD_PERMANENT: Final = 0x80
@@ -50,6 +64,7 @@ MTU: Final = 65_536
 """Longest answer, and margin of the send buffer, bytes."""
 _LINK: Final = struct.Struct("=BxHiII")  # ifinfomsg
 _ADDRESS: Final = struct.Struct("=BBBBI")  # ifaddrmsg
+_ROUTE: Final = struct.Struct("=BBBBBBBBI")  # rtmsg
 NEIGHBOUR: Final = struct.Struct("=BxxxiHBB")
 """ndmsg: family, interface, state, flags, type."""
 
@@ -93,6 +108,31 @@ def neighbour(index: int, ipv4: str, mac: str) -> bytes:
     body = NEIGHBOUR.pack(socket.AF_INET, index, NUD_PERMANENT, 0, 0)
     body += attribute(NDA_DST, socket.inet_aton(ipv4)) + attribute(NDA_LLADDR, octets(mac))
     return request_message(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, body)
+
+
+def route(index: int, ipv4: str, gateway: str | None) -> bytes:
+    """Return the request to reach an address by a gateway, or as a neighbour if that is None.
+
+    It replaces what there was, and is answered only if refused.
+    """
+    scope = RT_SCOPE_LINK if gateway is None else RT_SCOPE_UNIVERSE
+    flags = 0 if gateway is None else RTNH_F_ONLINK
+    body = _ROUTE.pack(
+        *(socket.AF_INET, HOST, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, scope, RTN_UNICAST), flags
+    )
+    body += attribute(RTA_DST, socket.inet_aton(ipv4)) + attribute_u32(RTA_OIF, index)
+    if gateway is not None:
+        body += attribute(RTA_GATEWAY, socket.inet_aton(gateway))
+    return request_message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body)
+
+
+def no_route(index: int, ipv4: str) -> bytes:
+    """Return the request to have no route of `route` to an address, answered only if refused."""
+    body = _ROUTE.pack(
+        *(socket.AF_INET, HOST, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, 255, RTN_UNICAST), 0
+    )
+    body += attribute(RTA_DST, socket.inet_aton(ipv4)) + attribute_u32(RTA_OIF, index)
+    return request_message(RTM_DELROUTE, 0, body)
 
 
 def send(requests: Iterable[bytes], what: str) -> None:

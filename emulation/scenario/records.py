@@ -1,4 +1,4 @@
-"""The records of a run beside its packets: run.json, fidelity.json, flows.json, typed.
+"""The records of a run beside its packets: run.json, fidelity.json, flows.json, usage.json.
 
 Backends write these and the analysis reads them (`emulation.scenario.runfolder`); the controller,
 which runs in an environment of its own, writes flows.json in the same form.
@@ -102,6 +102,23 @@ class Fidelity(Record):
 
     kept_real_time: bool | None
     checks: tuple[Check, ...] = ()
+
+
+class ProcessUsage(Record):
+    """What one process of a node has used until the run's end."""
+
+    node: str
+    program: str
+    cpu_seconds: float
+    memory: int
+    """Bytes at the end; of memory that processes share, each has its part (PSS)."""
+
+
+class Usage(Record):
+    """`usage.json`: what the processes of the nodes have used."""
+
+    format: Literal[1] = 1
+    processes: tuple[ProcessUsage, ...] = ()
 
 
 class Counter(Record):

@@ -43,6 +43,7 @@ from emulation.scenario.records import (
     Provenance,
     Record,
     RunRecord,
+    Usage,
 )
 from emulation.scenario.scenario import NodeSpec, Scenario
 
@@ -66,6 +67,7 @@ class RunFolder:
         """Becomes `run.json` when the run ends, without needing more disk space."""
         self.fidelity = path / "fidelity.json"
         self.flows = path / "flows.json"
+        self.usage = path / "usage.json"
         self.losses = path / "losses.csv"
         self.prompt = path / "prompt.jsonl"
         self.captures = path / "captures"
@@ -122,6 +124,10 @@ class RunFolder:
     def write_fidelity(self, fidelity: Fidelity) -> None:
         """Write the fidelity monitor's verdict."""
         write_json(self.fidelity, fidelity.model_dump(mode="json"))
+
+    def write_usage(self, usage: Usage) -> None:
+        """Write what the processes of the nodes have used."""
+        write_json(self.usage, usage.model_dump(mode="json"))
 
     def write_flows(self, flows: Mapping[str, Any]) -> None:
         """Write the counters of the bridges' flows; see `emulation.network.controller.ryu_app`."""
@@ -222,6 +228,7 @@ class Run:
     flows: Flows | None = None
     prompt: tuple[PromptCommand, ...] = ()
     """The commands at the prompt."""
+    usage: Usage | None = None
     out: Path | None = None
     """Where its tables and report go, if not into its folder."""
 
@@ -378,7 +385,8 @@ def read_run(path: Path) -> Run:
     except OSError as error:
         problems.append(f"{folder.prompt.name} cannot be read: {error.strerror}")
         commands = ()
-    return Run(path, scenario, record, fidelity, tuple(problems), flows, commands)
+    usage = read_typed(folder.usage, Usage, problems)
+    return Run(path, scenario, record, fidelity, tuple(problems), flows, commands, usage)
 
 
 def here() -> Provenance:

@@ -24,7 +24,7 @@ from emulation.workloads.registry import (
     workload_parameters,
 )
 from nodeapp.parameters import Parameter, ParameterError, Scalar, convert, parameters_of, suggestion
-from nodeapp.pubsub.registry import PROTOCOLS, obstacle
+from nodeapp.pubsub.registry import SYSTEMS, obstacle
 
 AUTH: Final = "auth"
 """The setting that chooses how nodes authenticate each other's frames."""
@@ -38,12 +38,10 @@ _SEALS: Final = Parameter(
 
 def protocol_parameters(name: str) -> list[Parameter]:
     """Return the parameters of a protocol.  Raises `ScenarioError` for an unknown name."""
-    if name not in PROTOCOLS:
-        near = suggestion(name, PROTOCOLS)
-        raise ScenarioError(
-            f"no protocol {name!r}{near}; there are: {', '.join(sorted(PROTOCOLS))}"
-        )
-    return parameters_of(PROTOCOLS[name].parameters)
+    if name not in SYSTEMS:
+        near = suggestion(name, SYSTEMS)
+        raise ScenarioError(f"no protocol {name!r}{near}; there are: {', '.join(sorted(SYSTEMS))}")
+    return parameters_of(SYSTEMS[name].parameters)
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class ScenarioSettings:
         if self.auth != _SEALS.default:
             scenario = scenario.model_copy(update={AUTH: self.auth})
         name, parameters = self.protocol.name, self.protocol.parameters
-        service, environment = PROTOCOLS[name].service, scenario.environment()
+        service, environment = SYSTEMS[name].service, scenario.environment()
         missing = obstacle(name, environment) or service.misfit(environment, parameters)
         if missing:
             raise ScenarioError(missing)
@@ -95,6 +93,10 @@ class ScenarioSettings:
         foreign = service.foreign(published, parameters) if published else None
         if foreign:
             raise ScenarioError(f"{foreign}, or choose a workload that does, like --workload stock")
+        filters = {act.filter for act in scenario.workload if act.action == "subscribe"}
+        unfit = next(filter(None, map(service.unfit, filters)), None)
+        if unfit:
+            raise ScenarioError(f"{unfit}, or choose a workload that does, like --workload topic")
         return scenario
 
 

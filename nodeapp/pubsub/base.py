@@ -13,7 +13,7 @@ import abc
 from array import array
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -75,6 +75,10 @@ class Route(NamedTuple):
 
 class RefusedError(ValueError):
     """A client's request that the protocol cannot serve; the message says why."""
+
+
+class EndedError(Exception):
+    """A service that cannot go on: it ends its node, with the message, one line, as the reason."""
 
 
 class _Heard:
@@ -196,6 +200,10 @@ class Service(abc.ABC):
     once without one: a backend can then tell from a scenario what comes to its nodes."""
     rounds_voids: ClassVar[bool] = False
     """Whether GPSR brings what it sends to places: round voids, on ways of many hops."""
+    modules: ClassVar[tuple[str, ...]] = ()
+    """Packages that it needs beside the project's own, and that take long to load."""
+    ports: ClassVar[tuple[int, ...]] = ()
+    """TCP and UDP ports of its own, by which captures tell its frames, if it does not use ours."""
     promises: ClassVar[Promises] = Promises()
     """What `check` judges the protocol by."""
 
@@ -206,6 +214,11 @@ class Service(abc.ABC):
         self.local: list[Subscription] = []
         self.handlers: dict[int, Handler] = {}
         self._delivered = EventIds()
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Return what is not installed on this machine and what to do; None if all is."""
+        return None
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
@@ -221,6 +234,11 @@ class Service(abc.ABC):
 
         `parameters` as for `misfit`.
         """
+        return None
+
+    @classmethod
+    def unfit(cls, predicates: Sequence[tuple[str, str, Any]]) -> str | None:
+        """Return why subscriptions cannot have a filter of these predicates; None if they can."""
         return None
 
     @abc.abstractmethod
@@ -321,6 +339,9 @@ class Service(abc.ABC):
             if any(subscription.accepts(event) for subscription in self.local):
                 self.counters["delivered"] += 1
             self.host.notify(event, hops)
+
+    def close(self) -> None:  # noqa: B027  # few services have something to close
+        """End what the service itself has started; the node ends."""
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports of the protocol, in types of CBOR: numbers, texts, maps."""

@@ -1,5 +1,7 @@
 """The publish/subscribe protocols by name.  A new one is a file beside this and a line below.
 
+A system of other people is a file of `nodeapp.pubsub.middleware` and a line of `MIDDLEWARE`.
+
 If its parts exist (a decision point, routing, a topic hash) it is a class of one line in
 `over_gpsr` or `over_aodv` and a line below.
 
@@ -109,18 +111,38 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
 )
 
 
+MIDDLEWARE: Final[Mapping[str, Protocol]] = MappingProxyType(
+    {
+        "mqtt": Protocol("middleware.mqtt:Mqtt", "Mosquitto, one broker, and Paho's clients"),
+        "nats": Protocol("middleware.nats:Nats", "NATS: a cluster with a server at every node"),
+        "dds": Protocol("middleware.dds:Dds", "Eclipse Cyclone DDS: nobody relays, no broker"),
+        "mqtt-bridged": Protocol("middleware.mqtt:MqttBridged", "Mosquitto brokers, bridged"),
+        "zenoh": Protocol(
+            "middleware.zenoh:Zenoh", "Eclipse Zenoh: every node a router, or a peer"
+        ),
+        "zeromq": Protocol(
+            "middleware.zeromq:ZeroMq", "ZeroMQ: all subscribe at all, without a broker"
+        ),
+    }
+)
+"""Systems of other people, which run in real time only."""
+
+SYSTEMS: Final[Mapping[str, Protocol]] = MappingProxyType({**PROTOCOLS, **MIDDLEWARE})
+"""All that a run can be of."""
+
+
 def service_of(name: str) -> type[Service]:
     """Return the class of a protocol's service, by which others know what the protocol is like.
 
     That is `Service` itself, which declares nothing, for a name that is not registered: the
     protocol of a run may be of another version.
     """
-    return PROTOCOLS[name].service if name in PROTOCOLS else Service
+    return SYSTEMS[name].service if name in SYSTEMS else Service
 
 
 def obstacle(name: str, environment: Environment) -> str | None:
     """Return why protocol `name` cannot work in an environment and what to do; None if it can."""
-    service = PROTOCOLS[name].service
+    service = SYSTEMS[name].service
     if service.needs_map and not environment.waypoints:
         return (
             f"{name} needs a road map: the topologies freeway and manhattan have one "
@@ -139,13 +161,18 @@ def obstacle(name: str, environment: Environment) -> str | None:
     return None
 
 
+def missing(name: str) -> str | None:
+    """Return what of a system is not installed on this machine and what to do; None if all is."""
+    return SYSTEMS[name].service.missing()
+
+
 def typed(name: str, values: Mapping[str, object]) -> Any:
     """Return the parameters of protocol `name`, an object of its dataclass, once for all nodes.
 
     `values` may be texts; what they do not have is the default.  Raises KeyError for an unknown
     name, `nodeapp.parameters.ParameterError` for values that do not exist or are out of range.
     """
-    declaration = PROTOCOLS[name].parameters
+    declaration = SYSTEMS[name].parameters
     return declaration(**convert(parameters_of(declaration), values))
 
 
@@ -159,4 +186,4 @@ def create(name: str, host: Host, parameters: Any, environment: Environment) -> 
     missing = obstacle(name, environment)
     if missing is not None:
         raise ValueError(missing)
-    return PROTOCOLS[name].service(host, environment, parameters)
+    return SYSTEMS[name].service(host, environment, parameters)

@@ -55,11 +55,15 @@ def _read_frames(part: CaptureSlice, schema: pa.Schema) -> Iterator[pa.RecordBat
 
 @dataclass(frozen=True)
 class Decoded:
-    """What captures are decoded to: name of the folder, columns, and what reads a slice."""
+    """What captures are decoded to: name of the folder, columns, and what reads a slice.
+
+    `whole`: a slice is a whole capture, as it takes what came before to read a packet.
+    """
 
     folder: str
     schema: StructType
     read: Callable[[CaptureSlice, pa.Schema], Iterator[pa.RecordBatch]]
+    whole: bool = False
 
 
 PACKETS: Final = Decoded(FRAMES_FOLDER, FRAMES, _read_frames)
@@ -93,7 +97,9 @@ def materialise(
         context = spark.sparkContext
         tasks = [
             (str(scratch / f"part-{number:05}.parquet"), partition.value, decoded)
-            for number, partition in enumerate(plan(captures, 2 * context.defaultParallelism))
+            for number, partition in enumerate(
+                plan(captures, 2 * context.defaultParallelism, whole=decoded.whole)
+            )
         ]
         if sum(capture.path.stat().st_size for capture in captures) <= AT_ONCE:
             for task in tasks:

@@ -86,6 +86,21 @@ FRAMES: Final = StructType(
 )
 """One packet of one capture."""
 
+FOREIGN_FRAMES: Final = StructType(
+    [
+        RUN,
+        column("node", STRING, "name of the node that captured the frame"),
+        column("interface", STRING, "of the radio"),
+        column("number", LONG, "record number in the capture file, from 1"),
+        column("sender", LONG, "id of the node whose radio sent it; null: no node's"),
+        column("label", STRING, "what it is for (capture.foreign); null: not of the system"),
+        column("first_hop", BOOLEAN, "its sender made it, and does not forward it"),
+        column("publishers", LONGS, "of the events in it, ..."),
+        column("sequences", LONGS, "... and their sequence numbers"),
+    ]
+)
+"""One frame of a radio capture in the run of a middleware."""
+
 AIR_FRAMES: Final = StructType(
     [
         RUN,

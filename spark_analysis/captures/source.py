@@ -251,8 +251,8 @@ class Partition(InputPartition):
         self.value = tuple(slices)
 
 
-def plan(captures: Sequence[Capture], partitions: int) -> list[Partition]:
-    """Cut captures into slices and pack these, in order, into `partitions` or more.
+def plan(captures: Sequence[Capture], partitions: int, *, whole: bool = False) -> list[Partition]:
+    """Cut captures, unless they stay `whole`, and pack the slices, in order, into `partitions`.
 
     Files that are not captures are left out; `survey` reports them.
     """
@@ -262,7 +262,7 @@ def plan(captures: Sequence[Capture], partitions: int) -> list[Partition]:
     packed: list[list[CaptureSlice]] = []
     room = 0
     for capture, size in sizes.items():
-        for part in _slices(capture, size, target):
+        for part in _slices(capture, size, size if whole else target):
             if part.end - part.start > room or not packed:
                 packed.append([])
                 room = target

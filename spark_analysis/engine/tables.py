@@ -142,6 +142,8 @@ class Inputs:
     settle: float | None = None
     width: float | None = None
     few: bool = False
+    foreign: DataFrame | None = None
+    """Frames in runs of middlewares (`schemas.FOREIGN_FRAMES`); None if there is no such run."""
     _results: dict[Callable[[Inputs], Any], Any] = field(default_factory=dict)
     _cached: list[DataFrame] = field(default_factory=list)
     _held: dict[Callable[[Inputs], Any], pa.Table] = field(default_factory=dict)

@@ -115,11 +115,17 @@ LONG_ROUTE: Final = 10
 """Hops from which a route needs an explanation."""
 
 
+def _hops(hops: float) -> str:
+    if not hops >= 0:
+        return "not known"
+    return "0 (publisher's node)" if hops == 0 else number(hops)
+
+
 def hops_table(tables: RunTables) -> TextTable:
     """Return the delay by hop count and over all."""
     rows: list[list[Cell]] = [
         [
-            "0 (publisher's node)" if row.hops == 0 else number(row.hops), count(row.count_),
+            _hops(row.hops), count(row.count_),
             *(seconds(value) for value in (row.mean_, row.p50, row.p90, row.p99, row.max_)),
         ]
         for row in tuples(

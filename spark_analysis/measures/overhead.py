@@ -24,7 +24,7 @@ from spark_analysis.engine.tables import Kept, Table
 from spark_analysis.measures.columns import count_if, sum_if
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.overlay import OVERLAY_DEPTH
-from spark_analysis.measures.packets import PACKETS, addressed, begins, category, kind_name
+from spark_analysis.measures.packets import PACKETS, addressed, begins, purpose, purpose_category
 from spark_analysis.report.metric import AgreementBound, Metric
 from spark_analysis.report.quantities import count, number, printable, quantity, share
 from spark_analysis.report.text_table import Cell, TextTable, ratio, sums, zero
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "44b8f03e6af0")
+VERSION: Final = Version(1, "090e683fc355")
 
 
 OVERHEAD: Final = Table(
@@ -47,7 +47,11 @@ OVERHEAD: Final = Table(
             column("node", STRING, "name of the node"),
             column("node_id", LONG, "node id"),
             column("kind", SHORT, "message kind; null if not a testbed frame"),
-            column("kind_name", STRING, "HELLO, EVENT, ...; `other` if not a testbed frame"),
+            column(
+                "kind_name",
+                STRING,
+                "HELLO, EVENT, ...; ARP, TCP ... of a middleware; or `other`",
+            ),
             column("category", STRING, "event, control or other"),
             column("sent_frames", LONG, "frames the node's radio interface sent"),
             column("messages", LONG, "of the frames sent, those that begin a message"),
@@ -61,7 +65,7 @@ OVERHEAD: Final = Table(
             column("unattributed_bytes", LONG, "bytes of these, from the Ethernet header"),
         ]
     ),
-    order=("node_id", "kind"),
+    order=("node_id", "kind", "kind_name"),
     make=lambda inputs: overhead(inputs.of(PACKETS)),
     kept=Kept.IN_DRIVER,
 )
@@ -75,7 +79,8 @@ def overhead(packets: DataFrame) -> DataFrame:
     length = sf.col("length")
     wire_length = HEADER_LENGTH + sf.col("route_length") + sf.col("body_length")
     table = (
-        packets.groupBy("run", "node", "node_id", "kind")
+        packets.withColumns({"kind_name": purpose(), "category": purpose_category()})
+        .groupBy("run", "node", "node_id", "kind", "kind_name", "category")
         .agg(
             count_if(sent).alias("sent_frames"),
             count_if(sent & begins()).alias("messages"),
@@ -88,8 +93,6 @@ def overhead(packets: DataFrame) -> DataFrame:
             count_if(unattributed).alias("unattributed_frames"),
             sum_if(unattributed, length).alias("unattributed_bytes"),
         )
-        .withColumn("kind_name", kind_name(sf.col("kind")))
-        .withColumn("category", category(sf.col("kind")))
     )
     return table.to(OVERHEAD.schema)
 

@@ -27,15 +27,20 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from capture.foreign import EVENT
 from nodeapp.wire import EVENT_KINDS, FLAG_REPLICA, NODE_PORT, Kind
+from spark_analysis.captures.schemas import FOREIGN_FRAMES
 from spark_analysis.engine.tables import Kept, Query
 from spark_analysis.measures.measure import Version
 from spark_analysis.measures.nodes import NODES
 
-VERSION: Final = Version(1, "15fb97e64a70")
+VERSION: Final = Version(1, "17c066a5afdc")
+
+_OF_FOREIGN: Final = ("sender", "label", "first_hop", "publishers", "sequences")
 
 PACKETS: Final = Query(
-    make=lambda inputs: radio_packets(inputs.frames, inputs.of(NODES)), kept=Kept.IN_SPARK_IF_FEW
+    make=lambda inputs: radio_packets(inputs.frames, inputs.of(NODES), inputs.foreign),
+    kept=Kept.IN_SPARK_IF_FEW,
 )
 """`radio_packets` of all runs."""
 
@@ -43,12 +48,21 @@ UNDECODED: Final = Query(make=lambda inputs: undecoded(inputs.of(PACKETS)))
 """`undecoded` of all runs."""
 
 
-def radio_packets(frames: DataFrame, nodes: DataFrame) -> DataFrame:
+def radio_packets(
+    frames: DataFrame, nodes: DataFrame, foreign: DataFrame | None = None
+) -> DataFrame:
     """Return the packets of the radio interfaces of the scenario's nodes, with `FRAMES` columns.
 
     `node` is the node whose radio it is, the broker's if it is an access point's.  Adds node_id
-    and `sent`: true, false (received), or null if there is no IPv4 source.
+    and `sent`: true, false (received), or null if there is no IPv4 source.  Adds the columns of
+    `foreign`, `FOREIGN_FRAMES`, whose frames are sent by whose radio it was: forwarded too.
     """
+    if foreign is None:
+        frames = frames.withColumns(
+            {name: sf.lit(None).cast(FOREIGN_FRAMES[name].dataType) for name in _OF_FOREIGN}
+        )
+    else:
+        frames = frames.join(foreign, ["run", "node", "interface", "number"], "left")
     radios = nodes.select(
         "run",
         sf.coalesce("access_point", "node").alias("node"),
@@ -61,7 +75,10 @@ def radio_packets(frames: DataFrame, nodes: DataFrame) -> DataFrame:
         .join(sf.broadcast(radios), ["run", "node"])
         .withColumn("node", sf.col("owner"))
         .drop("owner")
-        .withColumn("sent", sf.col("ip_src") == sf.col("ip"))
+        .withColumn(
+            "sent",
+            sf.coalesce(sf.col("sender") == sf.col("node_id"), sf.col("ip_src") == sf.col("ip")),
+        )
     )
 
 
@@ -74,7 +91,7 @@ def addressed() -> Column:
 def begins() -> Column:
     """Return whether a frame begins a message: its first hop, and no copy that a receiver made."""
     copied = sf.col("flags").bitwiseAND(FLAG_REPLICA) != 0
-    return (sf.col("hops") == 1) & ~copied
+    return sf.coalesce("first_hop", (sf.col("hops") == 1) & ~copied)
 
 
 def kind_name(kind: Column) -> Column:
@@ -83,6 +100,19 @@ def kind_name(kind: Column) -> Column:
     for known in Kind:
         name = name.when(kind == int(known), known.name)
     return name.otherwise(kind.cast("string"))
+
+
+def purpose() -> Column:
+    """Return the name of a packet's kind, or what a foreign frame is for."""
+    return sf.coalesce("label", kind_name(sf.col("kind")))
+
+
+def purpose_category() -> Column:
+    """Return event, control or other, of packets; a middleware's retransmissions are control."""
+    of_label = sf.when(sf.col("label") == EVENT, "event").when(
+        sf.col("label").isNotNull(), "control"
+    )
+    return sf.coalesce(of_label, category(sf.col("kind")))
 
 
 def category(kind: Column) -> Column:

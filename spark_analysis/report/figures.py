@@ -213,7 +213,10 @@ class HopClass(NamedTuple):
 
 
 def hop_classes(delays: Array, hops: npt.NDArray[np.int64]) -> list[HopClass]:
-    """Split delays by hop count: of many, into `HOP_CURVES` classes of about as many deliveries."""
+    """Split delays by hop count: of many, into `HOP_CURVES` classes of about as many deliveries.
+
+    A hop count below 0 is not known.
+    """
     present, counts = np.unique(hops, return_counts=True)
     group = np.arange(len(present))
     if len(present) > HOP_CURVES:
@@ -223,6 +226,7 @@ def hop_classes(delays: Array, hops: npt.NDArray[np.int64]) -> list[HopClass]:
     for index in np.unique(group):
         low, high = (int(value) for value in present[group == index][[0, -1]])
         label = f"{low} hop{'' if low == 1 else 's'}" if low == high else f"{low}–{high} hops"
+        label = label if high >= 0 else "hops not known"
         classes.append(HopClass(label, low, delays[(hops >= low) & (hops <= high)]))
     return classes
 
@@ -306,8 +310,8 @@ def overhead_by_kind(kinds: Sequence[str], frames: Array, octets: Array, deliver
     """Draw frames and bytes sent on the radio by message kind; `delivered` events are the unit."""
     title = "Overhead by message kind"
     caption = (
-        "Frames that left a radio interface: captured there with the node's own address as IPv4 "
-        "source, so every hop of every message counts once. Bytes are Ethernet frames as "
+        "Frames that left a radio interface: captured there with the node's own address, "
+        "so every hop of every message counts once. Bytes are Ethernet frames as "
         "captured; 802.11 headers, acknowledgements and retries below them are not in them."
     )
     if not len(kinds) or not frames.sum():

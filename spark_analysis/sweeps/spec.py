@@ -35,7 +35,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD, workload_class
 from nodeapp.installation import COMMAND
 from nodeapp.parameters import Parameter, ParameterError, convert
-from nodeapp.pubsub.registry import PROTOCOLS
+from nodeapp.pubsub.registry import MIDDLEWARE, PROTOCOLS
 from spark_analysis.captures import virtual_run
 from spark_analysis.engine.code import Sources, closure, key_of, project
 from spark_analysis.errors import AnalysisError
@@ -168,6 +168,8 @@ def points(spec: SweepSpec) -> list[RunPoint]:
     for protocol, times in Counter(spec.protocols).items():
         if times > 1:
             raise SpecError(f"{protocol} is named {times} times: name each protocol once")
+        if protocol in MIDDLEWARE:
+            raise SpecError(f"{protocol} runs in real time, which sweeps do not: use run")
     if spec.seeds < 1:
         raise SpecError("--seeds is a number from 1")
     for key in spec.vary:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -60,7 +61,9 @@ def test_set_up_waits_for_others_that_install(tmp_path: Path) -> None:
                     assert process.wait() == 1
 
 
-@pytest.mark.parametrize("name", ["run", "dev", "ryu", "os-ken"])
+@pytest.mark.parametrize(
+    "name", ["run", "dev", "ryu", "os-ken", "mqtt", "zeromq", "zenoh", "dds", "nats"]
+)
 def test_a_lock_has_all_that_its_list_pins_with_hashes(name: str) -> None:
     pinned = dict(PIN.findall((PROJECT / f"requirements/{name}.txt").read_text()))
     lock = (PROJECT / f"requirements/{name}.lock").read_text()
@@ -103,3 +106,57 @@ def test_set_up_that_is_interrupted_says_that_it_goes_on(tmp_path: Path) -> None
         output = process.communicate(timeout=60)
     assert output == ("", "interrupted: the next start goes on from here\n")
     assert process.returncode == 130
+
+
+def with_systems(tmp_path: Path, *arguments: str) -> tuple[int, str, list[str]]:
+    """Run `setup` where all else is set up; return code, errors, and the locks that pip gets."""
+    shutil.copy(PROJECT / "run_testbed.sh", tmp_path)
+    shutil.copytree(PROJECT / "requirements", tmp_path / "requirements")
+    locks = sorted((tmp_path / "requirements").glob("*.lock"))
+    made_of = b"".join(path.read_bytes() for path in (*locks, tmp_path / "run_testbed.sh"))
+    venv, programs = tmp_path / ".venv", tmp_path / "bin"
+    (venv / "lib/python3/site-packages").mkdir(parents=True)
+    for folder in (venv / "bin", programs):
+        folder.mkdir()
+    (venv / ".testbed-setup").write_text(hashlib.sha256(made_of).hexdigest() + "  -\n")
+    (venv / "bin/python").write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\n')
+    (programs / "dpkg-query").write_text("#!/bin/sh\nprintf installed\n")
+    for program in (venv / "bin/python", programs / "dpkg-query"):
+        program.chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "run_testbed.sh", "setup", *arguments],
+        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    calls = (tmp_path / "calls").read_text().splitlines() if (tmp_path / "calls").exists() else []
+    installs = [Path(call.split()[-1]).name for call in calls if " pip install " in f" {call} "]
+    return done.returncode, done.stderr, installs
+
+
+def test_systems_of_others_are_installed_by_name_at_pinned_versions(tmp_path: Path) -> None:
+    code, errors, installed = with_systems(tmp_path, "--with", "mqtt,zenoh,babel")
+    assert code == 0, errors
+    assert installed == ["mqtt.lock", "zenoh.lock"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (
+            ("--with", "nothing"),
+            "there is no nothing to set up: mqtt, zeromq, zenoh, dds, nats, babel",
+        ),
+        (("--with=",), "usage: "),
+        (("everything",), "usage: "),
+    ],
+)
+def test_what_cannot_be_set_up_is_named(
+    tmp_path: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    code, errors, installed = with_systems(tmp_path, *arguments)
+    assert code == 1
+    assert errors.splitlines()[-1].startswith("run_testbed.sh: ")
+    assert reason in errors.splitlines()[-1]
+    assert installed == []

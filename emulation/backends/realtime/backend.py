@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from emulation.backends.base import BackendError, LiveRun, Observer
-from emulation.backends.realtime import estimate
+from emulation.backends.realtime import estimate, routing
 from emulation.backends.realtime.run import RealTimeRun
 from emulation.network import processes, switches
 from emulation.network.interrupts import Interrupts
@@ -72,6 +72,12 @@ class RealTimeBackend:
             obstacles += self.access_point_obstacles()
         if scenario.wire is not None:
             obstacles += self.switch_obstacles()
+        if routing.routing_of(scenario) is not None:
+            if not self.run_type.carries_middleware:
+                obstacles.append(
+                    f"{scenario.protocol.name} runs on tap or hwsim: use --backend tap"
+                )
+            obstacles += filter(None, [routing.obstacle(scenario)])
         if obstacles:
             raise BackendError(obstacles[0])
         warning = estimate.check(

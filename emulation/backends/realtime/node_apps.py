@@ -28,7 +28,7 @@ from emulation.scenario.faults import clock_ahead
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import NodeSpec, Scenario
 from nodeapp.pubsub import registry
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame, Kind, decode, decode_body
 
 MODULE: Final = "nodeapp"
 TIME_NAMESPACE: Final = Path("/proc/self/timens_offsets")
@@ -36,6 +36,8 @@ LOG: Final = "emulation.log"
 """Log of errors before a node app has its own log."""
 ENDING: Final = 0.1
 """Seconds that each node app may add to the time until all have ended."""
+CONNECTING: Final = 15.0
+"""Seconds that middlewares may take to connect, before a run begins without those that do not."""
 TRACEBACK: Final = "Traceback (most recent call last)"
 
 
@@ -79,7 +81,8 @@ class NodeApps(dict[str, Process]):
                 f"{clock.text}: this kernel has no time namespaces (CONFIG_TIME_NS): leave it out, "
                 "or run with --backend virtual"
             )
-        modules = [f"{MODULE}.__main__", registry.PROTOCOLS[self._scenario.protocol.name].module]
+        system = registry.SYSTEMS[self._scenario.protocol.name]
+        modules = [f"{MODULE}.__main__", system.module, *system.service.modules]
         with (self._folder.logs / LOG).open("ab") as log:
             self._warm = Warm(modules, self._state.environment(), log)
 
@@ -138,6 +141,33 @@ class NodeApps(dict[str, Process]):
 
             if not wait(all_answer):
                 raise BackendError(f"no answer from the node apps of {', '.join(sorted(waiting))}")
+
+    def await_connections(
+        self, pids: Mapping[str, int], wait: Callable[[Callable[[], bool], float], bool]
+    ) -> list[str]:
+        """Wait until the middleware of every node is connected, at most `CONNECTING` seconds.
+
+        Return the nodes whose is not, none without a middleware; `pids` as for `await_answers`.
+        """
+        if self._scenario.protocol.name not in registry.MIDDLEWARE:
+            return []
+        with ExitStack() as stack:
+            waiting = {name: stack.enter_context(client_socket(pids[name])) for name in self}
+            question = Frame(Kind.STATUS, originator=1, destination=0, hops=0).encode()
+
+            def all_connected() -> bool:
+                for name, client in list(waiting.items()):
+                    try:
+                        client.send(question)
+                        connected = decode_body(decode(client.recv(65_535)).body)["ready"]
+                    except (BlockingIOError, ConnectionRefusedError):
+                        connected = self[name].poll() is not None
+                    if connected:
+                        del waiting[name]
+                return not waiting
+
+            wait(all_connected, CONNECTING)
+            return sorted(waiting)
 
     def check_some_run(self) -> None:
         """Raise `BackendError` if every node app has ended."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from emulation.backends.realtime.mininet_run import MininetRun
+from emulation.backends.realtime.routing import IpRouting, routing_of
 from emulation.backends.realtime.signs import Replaced
 from emulation.media.control import answers
+from emulation.network.rtnetlink import HOST
 
 
 class OwnMediumRun(MininetRun):
@@ -18,6 +20,7 @@ class OwnMediumRun(MininetRun):
 
     medium: ClassVar[str]
     """The module of the medium's process."""
+    carries_middleware = True
     logs_losses: ClassVar[bool] = False
     """Whether its medium can log the frames that it does not deliver."""
 
@@ -46,6 +49,10 @@ class OwnMediumRun(MininetRun):
             config["association"] = scenario.association.model_dump(mode="json")
         self.helpers.start("medium", self.medium, config)
         self.helpers.await_ready("medium", lambda: answers(self.medium_control))
+        routing = routing_of(scenario)
+        if routing is not None:
+            self._route(routing)
+            return
         self.net.configure()
         if self.net.needs_resolver:
             ready = self.state.path / "resolver.ready"
@@ -63,3 +70,17 @@ class OwnMediumRun(MininetRun):
             )
             self.helpers.await_ready("resolver", ready.exists)
             self.signs["resolver"] = Replaced(ready)
+
+    def _route(self, kind: str) -> None:
+        """Configure the interfaces for a middleware, and start what routes beneath it."""
+        if kind == "none":
+            self.net.configure(arp=True)
+            return
+        self.net.configure(HOST, arp=True)
+        nodes = self.described(self.scenario.nodes)
+        routing = IpRouting(self.scenario, nodes, self.helpers, self.state, self.medium_control)
+        self.observer.stage(f"waiting for routes ({kind})")
+        self.signs |= routing.start()
+        missing = routing.await_routes()
+        if missing is not None:
+            self.problem(missing)

@@ -56,10 +56,12 @@ from emulation.media.control import answers, ask
 from emulation.media.control import request as control_request
 from emulation.network.fidelity import CpuSampler, assess, dropped_by_sockets
 from emulation.network.interrupts import Interrupts
-from emulation.network.processes import StateFolder, await_condition, read_json
-from emulation.scenario.records import Ended
+from emulation.network.processes import StateFolder, await_condition, last_line, read_json
+from emulation.network.usage import usage
+from emulation.scenario.records import Ended, Usage
 from emulation.scenario.runfolder import RunFolder, unix_ns_of
 from emulation.scenario.scenario import NodeSpec, Scenario
+from nodeapp.pubsub.registry import MIDDLEWARE
 
 LEAD: Final = 0.5
 """Seconds between the last preparation and time 0 of the scenario."""
@@ -78,6 +80,8 @@ class RealTimeRun(ABC):
 
     measures_medium = True
     """Whether `medium_figures` reports the medium's lateness; else fidelity is unknown."""
+    carries_middleware: ClassVar[bool] = False
+    """Whether `start_radios` lets the kernels route beneath a middleware."""
     modules: ClassVar[Sequence[str]] = ()
     """Modules of the backend's own helpers, preloaded from the start."""
 
@@ -305,6 +309,9 @@ class RealTimeRun(ABC):
         self.nodes.await_answers(self.pids(), self.helpers.wait)
         self._check()
         self.nodes.check_some_run()
+        unconnected = self.nodes.await_connections(self.pids(), self.helpers.wait)
+        if unconnected:
+            self.problem(f"not connected at the start: {', '.join(unconnected)}")
 
     def _kill(self, name: str) -> None:
         """Kill a node app, as a fault does; its clients subscribe again when it is back."""
@@ -391,6 +398,9 @@ class RealTimeRun(ABC):
             self.problem(line)
             if error is not None:
                 self.defects.add(name, error)
+            elif self.scenario.protocol.name in MIDDLEWARE:
+                reason = last_line(self.folder.logs / f"{name}.log")
+                raise BackendError(f"{name}: {reason.removeprefix('nodeapp: ')}")
         for line in self._watchdog.stopped_apps():
             self.problem(line)
         self._watchdog.check()
@@ -424,6 +434,7 @@ class RealTimeRun(ABC):
         if "driver" in self.helpers and self.ended == "completed":
             # The driver ends with the scenario, perhaps slightly after the command line.
             await_condition(lambda: self.helpers["driver"].poll() is not None, 2.0)
+        used = self._usage()
         self.nodes.end()
         self._defect_logs.look([*self.nodes])
         if self.mesh is not None:
@@ -437,6 +448,7 @@ class RealTimeRun(ABC):
         try:
             if self.epoch:
                 self._write_fidelity(medium, driver, drops)
+                self.folder.write_usage(used)
         except OSError as error:
             self.ended = "failed"
             lost = read_json(self._recorder_status).get("write_errors", 0)
@@ -447,6 +459,14 @@ class RealTimeRun(ABC):
             self._write_record(self.ended)
         self.helpers.end(*self.helpers)
         self.stop_radios()
+
+    def _usage(self) -> Usage:
+        """Return what the nodes' processes have used: node apps and what routes beneath them."""
+        processes = [(name, process.pid) for name, process in self.nodes.items()]
+        for name, process in self.helpers.items():
+            _, _, node = name.partition(" of ")
+            processes += [(node, process.pid)] if node else []
+        return Usage(processes=tuple(usage(processes)))
 
     def _write_fidelity(
         self, medium: Mapping[str, Any], driver: Mapping[str, Any], drops: int

@@ -66,7 +66,7 @@ def test_events_that_are_flooded_are_counted_before_it_starts(
     twice = line.model_copy(update={"protocol": sent_twice})
     assert events_received(twice) == 2 * events_received(line)
     newcomer = {"newcomer": registry.PROTOCOLS["flooding"]}
-    monkeypatch.setattr(registry, "PROTOCOLS", {**registry.PROTOCOLS, **newcomer})
+    monkeypatch.setattr(registry, "SYSTEMS", {**registry.SYSTEMS, **newcomer})
     named = line.protocol.model_copy(update={"name": "newcomer"})
     by_newcomer = line.model_copy(update={"protocol": named})
     assert events_received(by_newcomer) == events_received(line), "the protocol says that it floods"

@@ -49,7 +49,7 @@ def test_legs_are_what_the_run_did(
     spark: SparkSession, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = {name: registry.PROTOCOLS[known] for name, known in NEWCOMERS.items()}
-    monkeypatch.setattr(registry, "PROTOCOLS", {**registry.PROTOCOLS, **lines})
+    monkeypatch.setattr(registry, "SYSTEMS", {**registry.SYSTEMS, **lines})
     root = tmp_path_factory.mktemp("legs")
     folders, counted = {}, {}
     for protocol, known in NEWCOMERS.items():

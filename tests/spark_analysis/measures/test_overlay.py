@@ -38,7 +38,7 @@ def test_depth_false_positives_and_tables_are_read_off_the_wire(
 ) -> None:
     # By a name that no module knows: a new overlay needs its file and its line only.
     newcomer = {"newcomer": registry.PROTOCOLS["semantic-overlay"]}
-    monkeypatch.setattr(registry, "PROTOCOLS", {**registry.PROTOCOLS, **newcomer})
+    monkeypatch.setattr(registry, "SYSTEMS", {**registry.SYSTEMS, **newcomer})
     # Two stocks a cell, so that some events are for a peer's cell and not for its filter.
     settings = {"nodes": 16, "stocks": 50, "interests": 3, "space": "stock:A:Z:5,price:0:1000:4"}
     scenario = make_scenario(

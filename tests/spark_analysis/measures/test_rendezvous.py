@@ -251,7 +251,7 @@ def analysed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
     folder = tmp_path_factory.mktemp("runs")
     newcomer = _Newcomer("georendezvous:GeoRendezvous", "Made up")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "PROTOCOLS", {**registry.PROTOCOLS, "newcomer": newcomer})
+        patch.setattr(registry, "SYSTEMS", {**registry.SYSTEMS, "newcomer": newcomer})
         kept, paths = {}, [chosen(folder), flooded(folder)]
         for speed in SPEEDS:
             kept[speed], more = noted(folder, speed)

@@ -1,0 +1,209 @@
+"""Frames of other people's systems: what each is for, which events it carries, if it is new.
+
+Theory of operation.  The testbed's own frames say what they are; those of a middleware and of the
+kernel beneath it are told by their protocols and ports, and an event by the marker before it
+(`nodeapp.pubsub.middleware.marker`), which stands anywhere in a frame, beside others, or in two
+frames with the segments' headers between.  So a capture is read once, in its order, and each TCP
+stream is followed by its sequence numbers (RFC 9293): a marker counts in the frame that completes
+it, and a segment all of whose bytes have left this transmitter before is a retransmission.  What
+another node has lost, and its maker sends again, is none at a node that sends it for the first
+time.
+
+A stream is one of a transmitter (its Ethernet address): a node that forwards has a segment twice in
+its capture, as it came and as it left.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import insort
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from nodeapp.pubsub.middleware.marker import MAGIC, MARKER
+from nodeapp.wire import CLIENT_PORT, NODE_PORT
+
+EVENT: Final = "event"
+SYSTEM: Final = "own protocol"
+ACKNOWLEDGEMENT: Final = "TCP acknowledgement"
+CONNECTION: Final = "TCP connection"
+RETRANSMISSION: Final = "TCP retransmission"
+ARP: Final = "ARP"
+DISCOVERY: Final = "neighbour discovery"
+ROUTING: Final = "routing"
+ICMP: Final = "ICMP"
+MEMBERSHIP: Final = "group membership"
+
+BABEL: Final = 6696
+"""UDP port of Babel (RFC 8966)."""
+_ETHERNET: Final = 14
+_IPV6: Final = 40
+_FIN, _SYN, _RST = 1, 2, 4
+_EDGE: Final = MARKER.size - 1
+"""Bytes of a marker that may be in another segment."""
+_HALF: Final = 1 << 31
+_KEPT: Final = 4096
+"""Edges of segments that a stream remembers."""
+
+
+class ForeignFrame(NamedTuple):
+    """One frame: the node whose radio sent it, its label, and the events in it.
+
+    `sender` is None for an address that is no node's, `label` for a frame that is nobody's here.
+    `first_hop` tells that the sender made it, and does not forward it.
+    """
+
+    sender: int | None
+    label: str | None
+    first_hop: bool
+    events: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass
+class _Stream:
+    """One direction of a TCP connection as one transmitter sends it; offsets are of its bytes."""
+
+    base: int
+    seen: list[tuple[int, int]] = field(default_factory=list)
+    """Spans [start, end) that were sent, apart and in order."""
+    before: dict[int, bytes] = field(default_factory=dict)
+    """The last bytes up to the end of a segment, ..."""
+    after: dict[int, bytes] = field(default_factory=dict)
+    """... and the first ones from the start of a segment."""
+    counted: set[int] = field(default_factory=set)
+    """Where markers stand that were counted."""
+
+    def offset(self, sequence: int) -> int:
+        return (sequence - self.base + _HALF) % (1 << 32)
+
+    def take(self, start: int, data: bytes) -> tuple[bool, list[tuple[int, int]]]:
+        """Take a segment; return whether all of it was sent before, and the events in it."""
+        end = start + len(data)
+        if any(one <= start and end <= other for one, other in self.seen):
+            return True, [event for _, event in _markers(data)]
+        self._add(start, end)
+        left, right = self.before.get(start, b""), self.after.get(end, b"")
+        if len(self.before) > _KEPT:
+            self.before.clear()
+            self.after.clear()
+        self.before[end] = (left + data)[-_EDGE:]
+        self.after[start] = (data + right)[:_EDGE]
+        events = []
+        for position, event in _markers(left + data + right):
+            at = start - len(left) + position
+            if at not in self.counted:
+                self.counted.add(at)
+                events.append(event)
+        return False, events
+
+    def _add(self, start: int, end: int) -> None:
+        apart = []
+        for one, other in self.seen:
+            if other < start or one > end:
+                apart.append((one, other))
+            else:
+                start, end = min(start, one), max(end, other)
+        insort(apart, (start, end))
+        self.seen = apart
+
+
+def _markers(data: bytes) -> list[tuple[int, tuple[int, int]]]:
+    """Return where whole markers stand in some bytes, and their events."""
+    markers = []
+    position = data.find(MAGIC)
+    while position >= 0:
+        if position + MARKER.size <= len(data):
+            _, publisher, sequence = MARKER.unpack_from(data, position)
+            markers.append((position, (publisher, sequence)))
+        position = data.find(MAGIC, position + len(MAGIC))
+    return markers
+
+
+class ForeignDecoder:
+    """Reads the frames of one capture, in their order; `ports` are the system's own."""
+
+    def __init__(self, ports: Collection[int]) -> None:
+        self._ports = frozenset(ports)
+        self._streams: dict[tuple[bytes, bytes, bytes], _Stream] = {}
+        self._asking: set[tuple[bytes, int]] = set()
+        """Addresses and ports from which datagrams went to the system's ports."""
+
+    def read(self, frame: bytes) -> ForeignFrame | None:
+        """Return what an Ethernet frame is; None for the testbed's own, and for broken ones."""
+        try:
+            return self._read(frame)
+        except (IndexError, struct.error):
+            return None
+
+    def _read(self, frame: bytes) -> ForeignFrame | None:
+        mac, kind = frame[6:12], int.from_bytes(frame[12:14])
+        sender = int.from_bytes(mac[2:]) if mac[:2] == b"\x02\x00" else None
+        if kind == 0x0806:
+            return ForeignFrame(sender, ARP, first_hop=True)
+        if kind == 0x86DD:
+            udp = frame[_ETHERNET + 6] == 17
+            ports = struct.unpack_from(">HH", frame, _ETHERNET + _IPV6) if udp else ()
+            label = ROUTING if BABEL in ports else DISCOVERY
+            return ForeignFrame(sender, label, first_hop=True)
+        if kind != 0x0800:
+            return ForeignFrame(sender, None, first_hop=True)
+        header = 4 * (frame[_ETHERNET] & 0x0F)
+        source = int.from_bytes(frame[_ETHERNET + 12 : _ETHERNET + 16])
+        first_hop = sender == source & 0xFFFFFF
+        # Of an Ethernet frame that was padded, what the IP header says.
+        packet = frame[_ETHERNET + header : _ETHERNET + int.from_bytes(frame[16:18])]
+        of_packet, events = self._of_ipv4(mac, frame, packet)
+        if of_packet == "":
+            return None
+        return ForeignFrame(sender, of_packet, first_hop, tuple(events))
+
+    def _of_ipv4(
+        self, mac: bytes, frame: bytes, packet: bytes
+    ) -> tuple[str | None, list[tuple[int, int]]]:
+        """Return the label of a packet, empty for the testbed's own, and its events."""
+        protocol = frame[_ETHERNET + 9]
+        if protocol in (1, 2):
+            return (ICMP if protocol == 1 else MEMBERSHIP), []
+        if protocol not in (6, 17):
+            return None, []
+        later = int.from_bytes(frame[_ETHERNET + 6 : _ETHERNET + 8]) & 0x1FFF
+        ports = set() if later else {*struct.unpack_from(">HH", packet)}
+        if protocol == 6 and not later:
+            if not ports & self._ports:
+                return None, []
+            return self._of_tcp(mac, frame[_ETHERNET + 12 : _ETHERNET + 20], packet)
+        if ports & {NODE_PORT, CLIENT_PORT}:
+            return "", []
+        events = [event for _, event in _markers(packet)]
+        if BABEL in ports:
+            return ROUTING, []
+        owned = not later and self._owned(frame[_ETHERNET + 12 : _ETHERNET + 20], packet[:4])
+        return (EVENT if events else SYSTEM if owned else None), events
+
+    def _owned(self, addresses: bytes, ports: bytes) -> bool:
+        """Return whether a datagram is the system's: of its ports, or an answer to such a one."""
+        source, destination = struct.unpack(">HH", ports)
+        if source in self._ports or destination in self._ports:
+            self._asking.add((addresses[:4], source))
+            return True
+        return (addresses[4:], destination) in self._asking
+
+    def _of_tcp(
+        self, mac: bytes, addresses: bytes, packet: bytes
+    ) -> tuple[str | None, list[tuple[int, int]]]:
+        sequence, flags = int.from_bytes(packet[4:8]), packet[13]
+        data = packet[4 * (packet[12] >> 4) :]
+        key = mac, addresses, packet[:4]
+        stream = self._streams.get(key)
+        if flags & _SYN:
+            if stream is not None and stream.base == sequence:
+                return RETRANSMISSION, []
+            self._streams[key] = _Stream(sequence)
+            return CONNECTION, []
+        if not data:
+            return (CONNECTION if flags & (_FIN | _RST) else ACKNOWLEDGEMENT), []
+        if stream is None:  # the capture began later
+            stream = self._streams[key] = _Stream(sequence)
+        repeated, events = stream.take(stream.offset(sequence), data)
+        return (RETRANSMISSION if repeated else EVENT if events else SYSTEM), events

@@ -1,0 +1,158 @@
+"""IP routing beneath a middleware: all kernels forward, over several hops of the radio.
+
+    none     no routes: a node reaches its neighbours alone
+    static   shortest paths, set by the testbed (`emulation.network.routes`)
+    babel    Debian's babeld in every namespace (RFC 8966)
+
+With routes a node's address is on no network, so that a packet goes only where a route says.
+Neighbours are found by ARP, as the kernel does it.  babeld speaks over IPv6, which is on then.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from capture.namespaces import network_namespace
+from emulation.backends.base import BackendError
+from emulation.backends.realtime.helpers import Helpers
+from emulation.backends.realtime.signs import Replaced, Sign
+from emulation.media.control import ask
+from emulation.network.processes import StateFolder
+from emulation.network.routes import next_hops
+from emulation.scenario.scenario import Scenario
+from nodeapp.installation import COMMAND
+from nodeapp.pubsub import registry
+
+CONVERGENCE: Final = 60.0
+"""Seconds that a routing protocol may take to find all routes before a run begins without them."""
+ADVICE: Final = "routing=static needs none"
+BABELD: Final = "babeld"
+
+
+def routing_of(scenario: Scenario) -> str | None:
+    """Return what routes beneath a scenario's middleware; None if it has no middleware."""
+    if scenario.protocol.name not in registry.MIDDLEWARE:
+        return None
+    return str(scenario.protocol.parameters["routing"])
+
+
+def obstacle(scenario: Scenario) -> str | None:
+    """Return what this machine lacks for a scenario's middleware and routing; None if nothing."""
+    routing = routing_of(scenario)
+    if routing is None:
+        return None
+    if routing == "babel" and shutil.which(BABELD) is None:
+        return f"routing=babel needs babeld: {COMMAND} setup --with babel ({ADVICE})"
+    return registry.missing(scenario.protocol.name)
+
+
+class IpRouting:
+    """Starts what routes, as helpers of a run; `nodes` are `RealTimeRun.described`."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        nodes: list[dict[str, Any]],
+        helpers: Helpers,
+        state: StateFolder,
+        medium: Path,
+    ) -> None:
+        self._kind = routing_of(scenario)
+        self._hello = scenario.protocol.parameters["babel_hello"]
+        self._nodes = [
+            {**node, "address": spec.address}
+            for node, spec in zip(nodes, scenario.nodes, strict=True)
+        ]
+        self._helpers = helpers
+        self._state = state
+        self._medium = medium
+
+    def start(self) -> Mapping[str, Sign]:
+        """Let the kernels forward and start what routes; return signs of life to watch."""
+        for node in self._nodes:
+            with network_namespace(node["pid"]):
+                self._forward(node["interface"])
+        if self._kind == "static":
+            ready = self._state.path / "routes.ready"
+            config = {"nodes": self._nodes, "medium": str(self._medium), "ready": str(ready)}
+            self._helpers.start("routes", "emulation.network.routes", config)
+            self._helpers.await_ready("routes", ready.exists)
+            return {"routes": Replaced(ready)}
+        if self._kind == "babel":
+            for node in self._nodes:
+                self._start_babeld(node)
+        return {}
+
+    def _forward(self, interface: str) -> None:
+        """Let the current namespace forward packets over its only radio."""
+        ipv4 = Path("/proc/sys/net/ipv4")
+        settings = {"ip_forward": "1"}
+        for scope in ("all", interface):
+            settings |= {f"conf/{scope}/{name}": "0" for name in ("rp_filter", "send_redirects")}
+            settings[f"conf/{scope}/accept_redirects"] = "0"
+        for name, value in settings.items():
+            (ipv4 / name).write_text(value, encoding="ascii")
+        if self._kind == "babel":
+            ipv6 = Path("/proc/sys/net/ipv6/conf") / interface
+            for name in ("accept_ra", "router_solicitations", "dad_transmits", "disable_ipv6"):
+                (ipv6 / name).write_text("0", encoding="ascii")
+
+    def _start_babeld(self, node: Mapping[str, Any]) -> None:
+        name, pid = node["name"], node["pid"]
+        own = str(self._state.path / f"{name}.babel")
+        command = [
+            *("mnexec", "-a", str(pid), BABELD, "-I", f"{own}.pid", "-S", f"{own}.state"),
+            *("-C", f"default type wireless hello-interval {self._hello:g}"),
+            *("-C", "redistribute local ip 10.0.0.0/8 allow", "-C", "redistribute local deny"),
+            node["interface"],
+        ]
+        log = (self._state.path / f"{name}.babel.log").open("ab")
+        with log:
+            try:
+                self._helpers[f"babeld of {name}"] = subprocess.Popen(
+                    command, stdout=log, stderr=log, env=self._state.environment()
+                )
+            except OSError as error:
+                raise BackendError(f"babeld did not start: {error.strerror}") from None
+
+    def await_routes(self) -> str | None:
+        """Wait until every node has a route to every other within reach.
+
+        Return what is missing after `CONVERGENCE`, in a line.
+        """
+        if self._kind != "babel":
+            return None
+        missing: list[str] = []
+
+        def converged() -> bool:
+            self._helpers.check()
+            links = ask(self._medium, {"op": "links"}).get("links", [])
+            numbers = {node["name"]: number for number, node in enumerate(self._nodes)}
+            pairs = [(numbers[x["name"]], numbers[x["neighbour"]], x["loss"]) for x in links]
+            wanted: dict[int, int] = {}
+            for node, _ in next_hops(len(self._nodes), pairs):
+                wanted[node] = wanted.get(node, 0) + 1
+            missing[:] = [
+                self._nodes[node]["name"]
+                for node, count in wanted.items()
+                if host_routes(self._nodes[node]["pid"]) < count
+            ]
+            return not missing
+
+        if self._helpers.wait(converged, CONVERGENCE):
+            return None
+        return (
+            f"babel has not found all routes within {CONVERGENCE:g} s: those of "
+            + ", ".join(missing[:5])
+            + " are incomplete"
+        )
+
+
+def host_routes(pid: int) -> int:
+    """Return how many routes to single addresses the namespace of a process has."""
+    lines = Path(f"/proc/{pid}/net/route").read_text(encoding="ascii").splitlines()[1:]
+    return sum(line.split()[7] == "FFFFFFFF" for line in lines)

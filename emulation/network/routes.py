@@ -1,0 +1,114 @@
+"""Shortest paths for the kernels of all nodes: the bound that a routing protocol is measured by.
+
+    python -m emulation.network.routes CONFIG.json
+
+with {"nodes": [{"name", "pid", "interface", "address"}], "medium": control socket, "ready": path}.
+Every `INTERVAL` it asks the medium who hears whom and gives every node a route to every other that
+it can reach, over the links that cost least; it touches `ready` as a sign of life.  Nobody sends a
+frame for that.
+
+The cost of a link is its expected number of transmissions: 1 over the share of frames that arrive
+(ETX; De Couto et al., "A High-Throughput Path Metric for Multi-Hop Wireless Routing", MobiCom
+2003).  The medium tells the loss of one direction, and both are alike.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from capture.lifetime import die_with_parent
+from capture.limits import explained
+from capture.namespaces import network_namespace
+from emulation.media.control import ask
+from emulation.network import rtnetlink
+
+INTERVAL: Final = 0.5
+"""Seconds between two looks at the links: at 20 m/s nodes move 10 m."""
+WORST: Final = 0.9
+"""Loss above which nobody routes over a link."""
+
+
+def next_hops(count: int, links: Sequence[tuple[int, int, float]]) -> dict[tuple[int, int], int]:
+    """Return the next hop from each node to each other that it reaches: (from, to) to a node.
+
+    Nodes are numbers below `count`; links are (node, node, loss of a frame).
+    """
+    good = [(one, other, 1 / (1 - loss)) for one, other, loss in links if loss < WORST]
+    if not good:
+        return {}
+    ones, others, costs = (np.array(column) for column in zip(*good, strict=True))
+    graph = csr_array((costs, (ones, others)), shape=(count, count))
+    _, before = dijkstra(graph, directed=False, return_predecessors=True)
+    # What comes before a node on the way from `to` is its next hop on the way back.
+    return {
+        (node, to): int(before[to, node])
+        for to in range(count)
+        for node in range(count)
+        if before[to, node] >= 0
+    }
+
+
+class Routes:
+    """The routes of all nodes; `nodes` as in the configuration."""
+
+    def __init__(self, nodes: Sequence[Mapping[str, Any]]) -> None:
+        self._nodes = nodes
+        self._number = {node["name"]: number for number, node in enumerate(nodes)}
+        self._hops: dict[tuple[int, int], int] = {}
+        self._index = []
+        for node in nodes:
+            with network_namespace(node["pid"]):
+                self._index.append(socket.if_nametoindex(node["interface"]))
+
+    def update(self, links: Sequence[Mapping[str, Any]]) -> None:
+        """Change the routes that are others than before.  Raises OSError."""
+        number = self._number
+        pairs = [(number[x["name"]], number[x["neighbour"]], x["loss"]) for x in links]
+        hops = next_hops(len(self._nodes), [pair for pair in pairs if pair[0] < pair[1]])
+        requests: dict[int, list[bytes]] = {}
+        for node, to in {*hops, *self._hops}:
+            hop = hops.get((node, to))
+            if hop != self._hops.get((node, to)):
+                address = self._nodes[to]["address"]
+                gateway = None if hop in (None, to) else self._nodes[hop]["address"]
+                index = self._index[node]
+                requests.setdefault(node, []).append(
+                    rtnetlink.no_route(index, address)
+                    if hop is None
+                    else rtnetlink.route(index, address, gateway)
+                )
+        for node, batch in requests.items():
+            with network_namespace(self._nodes[node]["pid"]):
+                rtnetlink.send(batch, "routes")
+        self._hops = hops
+
+
+def main() -> int:
+    """Keep the routes of a configuration file."""
+    die_with_parent()
+    try:
+        config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+        routes, ready = Routes(config["nodes"]), Path(config["ready"])
+        while True:
+            answer = ask(Path(config["medium"]), {"op": "links"})
+            if "links" in answer:  # else the medium is about to end
+                routes.update(answer["links"])
+                ready.touch()
+            time.sleep(INTERVAL)
+    except OSError as error:
+        print(f"routes: {explained(error)}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

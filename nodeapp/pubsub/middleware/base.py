@@ -1,0 +1,272 @@
+"""What every middleware shares: a publish/subscribe system of other people as a node's service.
+
+    clients ── loopback ── node app ── this ── the system's client or daemon ── kernel ── radio
+
+The node app's clients speak to it as to any protocol, so delivery and delay are measured as for
+any other.  Nothing goes over the node app's own radio socket: the system has sockets of its own,
+and the kernel routes.  Every event is delivered by the system, those of the node's own clients
+too, as often as it comes: a second copy is a duplicate.
+
+A middleware is a class of this in a file beside, and a line of `MIDDLEWARE` in
+`nodeapp.pubsub.registry`.  It names what it needs (`programs`, `modules`) and its own `ports`, and
+has `open`, `follow`, `unfollow`, `carry` and, if it needs them, daemons (`run_daemon`).
+
+Systems carry topics: content filters and access policies are refused, not imitated.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import contextlib
+import ctypes
+import importlib.util
+import logging
+import shutil
+import signal
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
+
+from nodeapp.events import MAX_EVENT, TOPIC, Event, Subscription
+from nodeapp.host import Host
+from nodeapp.installation import COMMAND
+from nodeapp.parameters import Param
+from nodeapp.pubsub.base import EndedError, Environment, RefusedError, Service
+from nodeapp.pubsub.middleware import marker
+from nodeapp.wire import WireError
+
+ROUTINGS: Final = ("static", "babel", "none")
+PR_SET_PDEATHSIG: Final = 1
+
+log = logging.getLogger("nodeapp")
+
+
+@dataclass(frozen=True)
+class MiddlewareParameters:
+    """Parameters of every `Middleware`."""
+
+    routing: Annotated[
+        str,
+        Param("of IP packets: static shortest paths, babel, or none: one hop", choices=ROUTINGS),
+    ] = "static"
+    babel_hello: Annotated[float, Param("s between hellos of babel", low=0.1, high=60)] = 1.0
+
+
+class Middleware(Service):
+    """One system at one node; `name` is its registered name."""
+
+    name: ClassVar[str]
+    programs: ClassVar[tuple[str, ...]] = ()
+    """Programs that must be on the path."""
+    setup: ClassVar[str] = ""
+    """What set-up calls it, if not by its name."""
+    Parameters: ClassVar[type[Any]] = MiddlewareParameters
+    needs_topic = True
+
+    def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
+        """Raises ValueError under a virtual clock, which other people's programs do not have."""
+        super().__init__(host, environment, parameters)
+        try:
+            self.loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise ValueError(
+                f"{self.name} is a program with a clock and sockets of its own, so it runs in real "
+                "time only: use --backend tap"
+            ) from None
+        self.parameters = parameters
+        self.topics: dict[str, int] = {}
+        """Topics that local clients follow, and how many subscriptions do."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._daemons: list[asyncio.subprocess.Process] = []
+        self._closing = False
+
+    # For a middleware.
+
+    @abc.abstractmethod
+    async def open(self) -> None:
+        """Start the daemons and connect; return when clients may be served."""
+
+    @abc.abstractmethod
+    def ready(self) -> bool:
+        """Return whether the system is connected, to a broker or to some other node."""
+
+    @abc.abstractmethod
+    def follow(self, topic: str) -> None:
+        """Subscribe to a topic, and again whenever the system connects (`topics`)."""
+
+    @abc.abstractmethod
+    def unfollow(self, topic: str) -> None:
+        """End the subscription to a topic."""
+
+    @abc.abstractmethod
+    def carry(self, topic: str, payload: bytes) -> None:
+        """Publish a payload."""
+
+    def disconnect(self) -> None:  # a hook that not all need
+        """Close connections; daemons end afterwards."""
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Return what of the system is not installed here and what to do; None if all is."""
+        lacking = [name for name in cls.programs if shutil.which(name) is None]
+        lacking += [name for name in cls.modules if not _importable(name)]
+        if not lacking:
+            return None
+        return (
+            f"{cls.name} needs {', '.join(lacking)}: {COMMAND} setup --with {cls.setup or cls.name}"
+        )
+
+    @classmethod
+    def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
+        """Return why the network does not fit."""
+        if environment.brokers:
+            return (
+                f"{cls.name} runs among stations that route: access points of a mesh carry frames "
+                "to their brokers alone; choose a topology without"
+            )
+        if environment.wired and parameters["routing"] != "none":
+            return "on a switch all nodes are neighbours: --set routing=none"
+        return None
+
+    @classmethod
+    def unfit(cls, predicates: Sequence[tuple[str, str, Any]]) -> str | None:
+        """Return why a filter is more than a topic."""
+        if [(attribute, operator) for attribute, operator, _ in predicates] == [(TOPIC, "=")]:
+            return None
+        return f"{cls.name} has topics and no content filters: subscribe to a topic alone"
+
+    # The service.
+
+    def start(self) -> None:
+        """Open the system."""
+        self.spawn(self.open())
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Follow the topic of a subscription.  Raises `RefusedError` for a content filter."""
+        super().subscribe(subscription)
+        unfit = self.unfit(
+            [(p.attribute, p.operator, p.value) for p in subscription.filter.predicates]
+        )
+        if unfit is not None:
+            self.local.remove(subscription)
+            raise RefusedError(unfit)
+        topic = subscription.filter.topic
+        assert topic is not None
+        self.topics[topic] = self.topics.get(topic, 0) + 1
+        if self.topics[topic] == 1:
+            self.follow(topic)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """End following a topic with its last subscription."""
+        super().unsubscribe(subscription)
+        topic = subscription.filter.topic
+        assert topic is not None
+        self.topics[topic] -= 1
+        if not self.topics[topic]:
+            del self.topics[topic]
+            self.unfollow(topic)
+
+    def publish(self, event: Event) -> None:
+        """Have the system carry an event, once.  Raises `RefusedError`."""
+        self._check_topic(event.topic, "the event")
+        if event.policy is not None:
+            raise RefusedError(f"{self.name} has no access policies: publish without one")
+        body = event.encode()
+        if len(body) > MAX_EVENT:
+            raise RefusedError(f"an event of {len(body)} bytes: at most {MAX_EVENT} fit a datagram")
+        if self._delivered.add(event.publisher, event.sequence, body, self.host.now()):
+            self.counters["published"] += 1
+            self.disseminate(event)
+
+    def disseminate(self, event: Event) -> None:
+        """Have the system carry an event."""
+        assert event.topic is not None
+        self.carry(event.topic, marker.mark(event))
+
+    def status(self) -> dict[str, Any]:
+        """Return `ready` as well."""
+        return super().status() | {"ready": self.ready()}
+
+    def close(self) -> None:
+        """Disconnect and end the daemons."""
+        self._closing = True
+        self.disconnect()
+        for task in self._tasks:
+            task.cancel()
+        for daemon in self._daemons:
+            if daemon.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    daemon.terminate()
+
+    # What a middleware may use.
+
+    def arrived(self, payload: bytes) -> None:
+        """Hand the event in a payload to the local clients; called by the loop."""
+        try:
+            event = marker.read(payload)
+        except WireError:
+            self.counters["foreign payloads"] += 1
+            return
+        self.counters["delivered"] += 1
+        self.host.notify(event, 0)
+
+    def arrived_in_thread(self, payload: bytes) -> None:
+        """Hand the event in a payload over from a thread of the system."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self.loop.call_soon_threadsafe(self.arrived, payload)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine until the node ends; what it raises ends the node."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._closing:
+            context = {"message": f"{self.name} failed", "exception": error}
+            self.loop.call_exception_handler(context)
+
+    async def run_daemon(self, *command: str) -> None:
+        """Start a program that dies with this node; its end ends the node (`EndedError`).
+
+        What it writes goes to the node's log.
+        """
+        program = command[0]
+        try:
+            daemon = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                preexec_fn=_die_with_parent,
+            )
+        except OSError as error:
+            raise EndedError(f"{program} did not start: {error.strerror}") from None
+        self._daemons.append(daemon)
+        self.spawn(self._watch(program, daemon))
+
+    async def _watch(self, program: str, daemon: asyncio.subprocess.Process) -> None:
+        assert daemon.stdout is not None
+        last = "no message"
+        async for line in daemon.stdout:
+            last = line.decode(errors="replace").strip() or last
+            log.info("%s: %s", program, last)
+        code = await daemon.wait()
+        if not self._closing:
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise EndedError(f"{program} {how}: {last}")
+
+
+def _importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package that it is in
+        return False
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when the node app ends, however that ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

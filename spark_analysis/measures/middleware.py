@@ -1,0 +1,168 @@
+"""Middlewares: where the events of other people's systems went, and what their processes used.
+
+An event is followed by its marker through the radio captures (`capture.foreign`): which nodes sent
+it, how often, and in which frames again.  What processes used is in the run's `usage.json`, of
+every run in real time, so that protocols stand beside middlewares.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from capture.foreign import EVENT
+from spark_analysis.captures.schemas import DOUBLE, LONG, PUBLISHER, RUN, SEQUENCE, STRING, column
+from spark_analysis.engine.tables import Inputs, Table
+from spark_analysis.measures.columns import count_if
+from spark_analysis.measures.measure import Measure, Section, Version
+from spark_analysis.measures.packets import PACKETS
+from spark_analysis.measures.runs import RUNS
+from spark_analysis.report.quantities import count, number, quantity, seconds
+from spark_analysis.report.text_table import Cell, TextTable
+
+if TYPE_CHECKING:
+    from spark_analysis.engine.results import RunTables
+
+VERSION: Final = Version(1, "f2e04a05c35f")
+
+CARRIED: Final[Table] = Table(
+    name="carried_events",
+    description="frames of a middleware with an event, by event and sending node",
+    schema=StructType(
+        [
+            RUN,
+            PUBLISHER,
+            SEQUENCE,
+            column("node", STRING, "name of the node whose radio sent it"),
+            column("node_id", LONG, "node id"),
+            column("time", DOUBLE, "s into the run of the first frame"),
+            column("frames", LONG, "frames that carried it for the first time"),
+            column("repeated", LONG, "TCP retransmissions that carried it again"),
+        ]
+    ),
+    order=("publisher", "sequence", "time", "node_id"),
+    make=lambda inputs: (
+        inputs.rows([], CARRIED.schema)
+        if inputs.foreign is None
+        else carried(inputs.of(PACKETS), inputs.of(RUNS))
+    ),
+)
+"""One event at one node that sent it by radio."""
+
+USAGE: Final = Table(
+    name="usage",
+    description="processor time and memory of the nodes' processes",
+    schema=StructType(
+        [
+            RUN,
+            column("node", STRING, "name of the node"),
+            column("program", STRING, "nodeapp, or what runs beside it: mosquitto, babeld, ..."),
+            column("cpu_seconds", DOUBLE, "s of processor time, from the start to the run's end"),
+            column("memory", LONG, "bytes at the end, its part of what is shared (PSS)"),
+        ]
+    ),
+    order=("node", "program"),
+    make=lambda inputs: used(inputs),  # noqa: PLW0108  # it is defined below
+)
+"""One process of a node; only of runs in real time."""
+
+
+def carried(packets: DataFrame, runs: DataFrame) -> DataFrame:
+    """Return `CARRIED` from `radio_packets`.  `runs` has run and epoch_ns."""
+    inside = sf.explode(sf.arrays_zip("publishers", "sequences")).alias("inside")
+    table = (
+        packets.filter(sf.col("sent"))
+        .select("run", "node", "node_id", "time_ns", "label", inside)
+        .join(sf.broadcast(runs.select("run", "epoch_ns")), "run")
+        .groupBy(
+            "run",
+            sf.col("inside.publishers").alias("publisher"),
+            sf.col("inside.sequences").alias("sequence"),
+            "node",
+            "node_id",
+        )
+        .agg(
+            sf.min((sf.col("time_ns") - sf.col("epoch_ns")) / sf.lit(1e9)).alias("time"),
+            count_if(sf.col("label") == EVENT).alias("frames"),
+            count_if(sf.col("label") != EVENT).alias("repeated"),
+        )
+    )
+    return table.to(CARRIED.schema)
+
+
+def used(inputs: Inputs) -> DataFrame:
+    """Return `USAGE`."""
+    rows = [
+        (run.name, process.node, process.program, process.cpu_seconds, process.memory)
+        for run in inputs.runs
+        if run.usage is not None
+        for process in run.usage.processes
+    ]
+    return inputs.rows(rows, USAGE.schema)
+
+
+def carried_table(tables: RunTables) -> list[TextTable]:
+    """Return how events went over the radio, by publisher; nothing for protocols."""
+    events = tables.table("carried_events")
+    if events.empty:
+        return []
+    rows: list[list[Cell]] = []
+    for publisher, own in events.groupby("publisher"):
+        by_event = own.groupby("sequence").agg(
+            nodes=("node_id", "nunique"), frames=("frames", "sum"), repeated=("repeated", "sum")
+        )
+        rows.append(
+            [
+                tables.names.get(int(str(publisher)), str(publisher)), count(len(by_event)),
+                number(by_event["nodes"].mean()), count(by_event["nodes"].max()),
+                number(by_event["frames"].mean()), count(by_event["repeated"].sum()),
+            ]
+        )  # fmt: skip
+    return [
+        TextTable(
+            "Events over the radio",
+            "Events by the markers in frames, radio captures: which nodes' radios sent each, and "
+            "in how many frames; what TCP sent again apart.",
+            (
+                "publisher", "events", "nodes that sent one, mean", "most", "frames an event",
+                "again by TCP",
+            ),
+            rows,
+        )
+    ]  # fmt: skip
+
+
+def usage_table(tables: RunTables) -> list[TextTable]:
+    """Return what the programs of the nodes used; nothing if that is not known."""
+    processes = tables.table("usage")
+    if processes.empty:
+        return []
+    rows: list[list[Cell]] = [
+        [
+            str(program), count(own["node"].nunique()), seconds(own["cpu_seconds"].sum()),
+            seconds(own["cpu_seconds"].max()), quantity(own["memory"].mean(), "B"),
+            quantity(own["memory"].max(), "B"),
+        ]
+        for program, own in processes.groupby("program")
+    ]  # fmt: skip
+    return [
+        TextTable(
+            "Processes of the nodes",
+            "Processor time until the run's end, and memory then; of memory that processes share "
+            "each has its part. The node app is in Python, and is each system's client.",
+            (
+                "program", "nodes", "processor time, all", "of the busiest", "memory, mean",
+                "of the largest",
+            ),
+            rows,
+        )
+    ]  # fmt: skip
+
+
+MEASURES: Final = (
+    Measure(CARRIED, Section(tables=carried_table)),
+    Measure(USAGE, Section(tables=usage_table)),
+)

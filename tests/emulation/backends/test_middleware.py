@@ -1,0 +1,139 @@
+"""Systems of other people on tap: several hops, and what a user can do wrong."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from scapy.utils import RawPcapReader
+
+from emulation.backends.base import BackendError
+from emulation.backends.realtime import routing
+from emulation.backends.tap import TapBackend, TapRun
+from emulation.backends.virtual import VirtualBackend
+from emulation.errors import ScenarioError
+from emulation.mobility.trajectory import Waypoint
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
+from nodeapp.pubsub.middleware import marker
+from nodeapp.pubsub.registry import MIDDLEWARE
+from tests.emulation.backends.test_tap import Recorded, perform
+from topologies.catalog import make_scenario
+
+CHAIN = 200.0
+"""Metres between neighbours, with a range of 250: the ends are several hops apart."""
+
+
+def scenario(name: str, **settings: Any) -> Scenario:
+    """Three stations in a chain; the first publishes, the last subscribes."""
+    made = make_scenario(
+        "roaming_field",
+        name,
+        seed=1,
+        duration=30.0,
+        settings={
+            "nodes": 3,
+            "topics": 1,
+            "speed": 0,
+            "publishers": 1,
+            "subscribers": 1,
+            "interval": 0.5,
+        }
+        | settings,
+    )
+    nodes = [
+        node.model_copy(update={"waypoints": (Waypoint(0.0, CHAIN * number, 0.0),)})
+        for number, node in enumerate(made.nodes)
+    ]
+    publish = next(act for act in made.workload if act.action == "publish")
+    subscribe = next(act for act in made.workload if act.action == "subscribe")
+    workload = [subscribe.model_copy(update={"time": 0.2, "node": 3})]
+    announced = (act for act in made.workload if act.action == "advertise")
+    workload += [act.model_copy(update={"time": 0.5, "node": 1}) for act in announced][:1]
+    workload += [
+        publish.model_copy(update={"time": 1.5 + 0.2 * number, "node": 1, "sequence": number})
+        for number in range(1, 6)
+    ]
+    changed = {"nodes": tuple(nodes), "workload": tuple(workload), "duration": 4.0}
+    return made.model_copy(update=changed)
+
+
+def sends(capture: Path) -> int:
+    """Return how many frames in a capture have a marker."""
+    return sum(marker.MAGIC in frame for frame, _ in RawPcapReader(str(capture)))
+
+
+def needs(name: str, settings: dict[str, Any]) -> None:
+    """Skip the test if a system or its routing is not installed."""
+    lacking = routing.obstacle(scenario(name, **settings))
+    if lacking:
+        pytest.skip(lacking)
+
+
+@pytest.mark.root
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("mqtt", {"qos": 1, "broker": 2}),
+        ("mqtt", {"routing": "babel", "babel_hello": 0.2}),
+        ("zeromq", {}),
+        ("mqtt-bridged", {"brokers": "1,3"}),
+        ("zenoh", {}),
+        ("nats", {}),
+        ("dds", {"advertise": True}),
+    ],
+)
+def test_events_go_over_two_hops(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    needs(name, settings)
+    folder = RunFolder.create(tmp_path, scenario(name, **settings))
+    observer = Recorded()
+    TapBackend().execute(scenario(name, **settings), folder, observer)
+    assert observer.problems == []
+    assert sends(folder.captures / "sta1-wlan0.pcap") >= 5
+    assert sends(folder.captures / "sta3-wlan0.pcap") >= 5  # it received them
+    assert sends(folder.captures / "sta2-wlan0.pcap") >= 10  # it received and forwarded them
+    notified = [frame for frame, _ in RawPcapReader(str(folder.captures / "sta3-lo.pcap"))]
+    assert len(notified) > 5
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_broker_that_dies_is_named_and_ends_the_run(tmp_path: Path) -> None:
+    needs("mqtt", {})
+    scene = scenario("mqtt")
+    folder = RunFolder.create(tmp_path, scene)
+
+    def kill_it(run: TapRun, seconds: float) -> None:
+        with suppress(psutil.NoSuchProcess):  # once it has ended
+            for child in psutil.Process(run.nodes["sta1"].pid).children():
+                child.kill()
+
+    with pytest.raises(BackendError, match=r"^sta1: mosquitto was killed by signal 9"):
+        perform(scene, folder, kill_it)
+
+
+def test_the_virtual_backend_refuses_in_one_line(tmp_path: Path) -> None:
+    scene = scenario("mqtt")
+    with pytest.raises(BackendError, match=r"^mqtt is a program .* use --backend tap$"):
+        VirtualBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
+
+
+@pytest.mark.root
+def test_what_is_not_installed_is_told_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = scenario("mqtt")
+    monkeypatch.setattr(MIDDLEWARE["mqtt"].service, "programs", ("no-such-program",))
+    with pytest.raises(BackendError, match=r"^mqtt needs no-such-program.*setup --with mqtt$"):
+        TapBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
+
+
+def test_a_workload_that_filters_by_content_is_refused_at_once() -> None:
+    with pytest.raises(ScenarioError, match=r"^mqtt has topics and no content filters"):
+        make_scenario(
+            "roaming_field", "mqtt", seed=1, duration=30.0, settings={"workload": "stock"}
+        )

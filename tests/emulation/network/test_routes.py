@@ -1,0 +1,50 @@
+"""Shortest paths over the links of a medium."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from emulation.network.routes import next_hops
+
+
+def test_a_chain_is_walked_and_islands_are_apart() -> None:
+    hops = next_hops(5, [(0, 1, 0.0), (1, 2, 0.0), (3, 4, 0.0)])
+    assert hops[0, 2] == 1
+    assert hops[2, 0] == 1
+    assert hops[0, 1] == 1
+    assert hops[3, 4] == 4
+    assert len(hops) == 6 + 2
+
+
+def test_two_good_hops_are_better_than_a_bad_one() -> None:
+    triangle = [(0, 1, 0.0), (1, 2, 0.0), (0, 2, 0.6)]
+    assert next_hops(3, triangle)[0, 2] == 1
+    assert next_hops(3, [*triangle[:2], (0, 2, 0.4)])[0, 2] == 2
+
+
+def test_nobody_routes_over_what_nobody_hears() -> None:
+    assert next_hops(2, [(0, 1, 0.95)]) == {}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_paths_are_as_short_as_those_of_a_search(seed: int) -> None:
+    rng = random.Random(seed)
+    links = [pair for pair in itertools.combinations(range(20), 2) if rng.random() < 0.12]
+    hops = next_hops(20, [(*pair, 0.0) for pair in links])
+    expected: dict[tuple[int, int], int] = {}
+    for start in range(20):
+        ring, distance = {start}, {start: 0}
+        while ring:
+            near = {y for x, y in (*links, *((y, x) for x, y in links)) if x in ring}
+            ring = near - distance.keys()
+            distance |= dict.fromkeys(ring, max(distance.values()) + 1)
+        expected |= {(start, end): steps for end, steps in distance.items() if steps}
+    assert hops.keys() == expected.keys()
+    for one, to in hops:
+        at, steps = one, 0
+        while at != to:
+            at, steps = hops[at, to], steps + 1
+        assert steps == expected[one, to]

@@ -1,0 +1,178 @@
+"""What all middlewares share, with a system that hands payloads straight back."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from nodeapp.events import Event, Filter, Subscription
+from nodeapp.predicates import Predicate
+from nodeapp.pubsub.base import EndedError, Environment, RefusedError
+from nodeapp.pubsub.middleware import marker
+from nodeapp.pubsub.middleware.base import Middleware, MiddlewareParameters
+from nodeapp.pubsub.registry import MIDDLEWARE, create, typed
+from nodeapp.wire import WireError
+from tests.nodeapp.network import SimHost, SimNetwork
+
+FIELD = Environment((0.0, 0.0, 800.0, 800.0), 250.0, nodes=4)
+SPEED = Event(1, 7, {"topic": "speed", "value": 3})
+SUBSCRIPTION = Subscription(Filter((Predicate("topic", "=", "speed"),)))
+
+
+class Mirror(Middleware):
+    """Carries nothing further than the node itself, twice."""
+
+    name = "mirror"
+    ports = (9,)
+    command: tuple[str, ...] = ()
+
+    async def open(self) -> None:
+        if self.command:
+            await self.run_daemon(*self.command)
+
+    def ready(self) -> bool:
+        return True
+
+    def follow(self, topic: str) -> None:
+        self.counters[f"follow {topic}"] += 1
+
+    def unfollow(self, topic: str) -> None:
+        self.counters[f"unfollow {topic}"] += 1
+
+    def carry(self, topic: str, payload: bytes) -> None:
+        self.arrived(payload)
+        self.arrived(payload)
+
+
+class Listener(SimHost):
+    """A host that keeps what it is notified of."""
+
+    def __init__(self) -> None:
+        super().__init__(SimNetwork(), 1, (0.0, 0.0))
+        self.heard_events: list[Event] = []
+
+    def notify(self, event: Event, hops: int) -> None:
+        self.heard_events.append(event)
+
+
+def with_mirror(work: Callable[[Mirror, Listener], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        host = Listener()
+        await work(Mirror(host, FIELD, MiddlewareParameters()), host)
+
+    asyncio.run(main())
+
+
+def test_the_marker_is_read_back_and_anything_else_refused() -> None:
+    payload = marker.mark(SPEED)
+    assert payload.startswith(marker.MAGIC)
+    assert marker.read(payload) == SPEED
+    for damaged in (b"", payload[:10], b"x" + payload[1:], payload[:-1]):
+        with pytest.raises(WireError):
+            marker.read(damaged)
+
+
+def test_the_system_delivers_all_and_its_second_copies_are_duplicates() -> None:
+    async def work(mirror: Mirror, host: Listener) -> None:
+        mirror.subscribe(SUBSCRIPTION)
+        mirror.publish(SPEED)
+        assert host.heard_events == [SPEED, SPEED]
+        mirror.publish(SPEED)  # the client repeats a request whose answer it missed
+        assert len(host.heard_events) == 2
+        mirror.arrived(b"somebody else's")
+        assert mirror.counters["foreign payloads"] == 1
+
+    with_mirror(work)
+
+
+def test_a_topic_is_followed_once_until_its_last_subscription_ends() -> None:
+    async def work(mirror: Mirror, host: Listener) -> None:
+        other = Subscription(SUBSCRIPTION.filter, {"role": "driver"})
+        for subscription in (SUBSCRIPTION, other):
+            mirror.subscribe(subscription)
+        mirror.unsubscribe(other)
+        assert mirror.counters == {"follow speed": 1}
+        mirror.unsubscribe(SUBSCRIPTION)
+        assert mirror.counters == {"follow speed": 1, "unfollow speed": 1}
+
+    with_mirror(work)
+
+
+def test_what_systems_of_topics_cannot_do_is_refused() -> None:
+    async def work(mirror: Mirror, host: Listener) -> None:
+        fast = Filter((Predicate("topic", "=", "speed"), Predicate("value", ">", 2)))
+        with pytest.raises(RefusedError, match="mirror has topics and no content filters"):
+            mirror.subscribe(Subscription(fast))
+        assert not mirror.local
+        with pytest.raises(RefusedError, match="mirror has no access policies"):
+            mirror.publish(Event(1, 7, SPEED.attributes, SUBSCRIPTION.filter))
+        with pytest.raises(RefusedError, match="give the event a topic"):
+            mirror.publish(Event(1, 8, {"value": 3}))
+        with pytest.raises(RefusedError, match="at most"):
+            mirror.publish(Event(1, 9, SPEED.attributes, payload=bytes(65_000)))
+
+    with_mirror(work)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (("sh", "-c", "echo no room; exit 3"), "sh ended with exit code 3: no room"),
+        (("sh", "-c", "kill -9 $$"), "sh was killed by signal 9: no message"),
+        (("no-such-program",), "no-such-program did not start: No such file or directory"),
+    ],
+)
+def test_a_daemon_that_ends_is_the_end_of_its_node(command: tuple[str, ...], reason: str) -> None:
+    async def work(mirror: Mirror, host: Listener) -> None:
+        failed: asyncio.Future[Any] = mirror.loop.create_future()
+        mirror.loop.set_exception_handler(
+            lambda loop, context: failed.set_result(context["exception"])
+        )
+        mirror.command = command
+        mirror.start()
+        error = await asyncio.wait_for(failed, 10)
+        assert isinstance(error, EndedError)
+        assert str(error) == reason
+
+    with_mirror(work)
+
+
+@pytest.mark.parametrize("name", MIDDLEWARE)
+def test_a_virtual_clock_is_refused_in_one_line(name: str) -> None:
+    host = SimHost(SimNetwork(), 1, (0.0, 0.0))
+    with pytest.raises(ValueError, match=f"^{name} is a program .* use --backend tap$"):
+        create(name, host, typed(name, {}), FIELD)
+
+
+@pytest.mark.parametrize("name", MIDDLEWARE)
+def test_access_points_and_routes_on_a_switch_are_refused(name: str) -> None:
+    service, values = MIDDLEWARE[name].service, dataclasses.asdict(typed(name, {}))
+    assert service.misfit(FIELD, values) is None
+    mesh = dataclasses.replace(FIELD, brokers=((1, 0.0, 0.0),))
+    assert "access points" in str(service.misfit(mesh, values))
+    wired = dataclasses.replace(FIELD, wired=True)
+    assert "routing=none" in str(service.misfit(wired, values | {"routing": "static"}))
+    assert service.misfit(wired, values | {"routing": "none"}) is None
+
+
+def test_a_broker_that_does_not_exist_is_refused() -> None:
+    values = dataclasses.asdict(typed("mqtt", {"broker": 9}))
+    assert MIDDLEWARE["mqtt"].service.misfit(FIELD, values) == "broker: there is no node 9 of 4"
+    bridged = MIDDLEWARE["mqtt-bridged"].service
+    for brokers, reason in (("1,9", "there is no node 9"), ("1,1", "each once"), ("a", "node ids")):
+        values = dataclasses.asdict(typed("mqtt-bridged", {"brokers": brokers}))
+        assert reason in str(bridged.misfit(FIELD, values))
+
+
+def test_what_is_not_installed_is_named_with_its_installation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Mirror, "programs", ("no-such-program", "sh"))
+    monkeypatch.setattr(Mirror, "modules", ("no_such.package", "asyncio"))
+    missing = str(Mirror.missing())
+    assert missing.startswith("mirror needs no-such-program, no_such.package: ")
+    assert missing.endswith("setup --with mirror")

@@ -1,0 +1,23 @@
+"""Commands that a system of other people cannot serve."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_analysis.sweeps.spec import SpecError, SweepSpec, points
+from testbed.app import app
+
+
+def test_what_runs_under_the_virtual_clock_refuses() -> None:
+    with pytest.raises(SpecError, match=r"^mqtt runs in real time"):
+        points(SweepSpec("roaming_field", ("mqtt",), {}))
+    done = CliRunner().invoke(app, ["check", "mqtt"])
+    assert done.exit_code == 2
+    assert "mqtt runs in real time" in done.output
+
+
+def test_systems_are_listed_apart_with_their_settings() -> None:
+    everything = CliRunner().invoke(app, ["list"]).output
+    assert everything.index("Middleware") < everything.index("zenoh")
+    assert "qos" in CliRunner().invoke(app, ["list", "mqtt"]).output
