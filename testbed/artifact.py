@@ -270,12 +270,13 @@ def _folder(run: _Bundled, files: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _action(run: _Bundled) -> dict[str, Any]:
+    recipes = [{"@id": f"{run.name}/{recipe}"} for recipe in run.recipes]
     return {
         "@id": f"#{run.name}",
         "@type": "CreateAction",
         "name": f"run of {run.name}",
         "instrument": {"@id": "#testbed"},
-        "object": [{"@id": f"{run.name}/{recipe}"} for recipe in run.recipes],
+        "object": recipes[0] if len(recipes) == 1 else recipes,
         "result": {"@id": f"{run.name}/"},
         "startTime": run.started,
         "description": json.dumps(run.details),

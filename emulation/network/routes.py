@@ -23,8 +23,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
 from capture.lifetime import die_with_parent
 from capture.limits import explained
@@ -43,6 +41,10 @@ def next_hops(count: int, links: Sequence[tuple[int, int, float]]) -> dict[tuple
 
     Nodes are numbers below `count`; links are (node, node, loss of a frame).
     """
+    # Runs of the papers' protocols need no routes, and the virtual machine has no SciPy.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
     good = [(one, other, 1 / (1 - loss)) for one, other, loss in links if loss < WORST]
     if not good:
         return {}

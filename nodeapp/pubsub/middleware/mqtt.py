@@ -102,7 +102,7 @@ class Mqtt(Middleware):
             clean_session=self.parameters.clean_session,
         )
         client.on_connect = self._connected
-        client.on_message = lambda client, data, message: self.arrived_in_thread(message.payload)
+        client.on_message = self._received
         client.reconnect_delay_set(1, RECONNECT)
         client.connect_async(address_of(self._home()), PORT, keepalive=self.parameters.keepalive)
         client.loop_start()
@@ -128,6 +128,10 @@ class Mqtt(Middleware):
         """Subscribe again; called by the client's thread."""
         for topic in tuple(self.topics):
             client.subscribe(topic, self.parameters.qos)
+
+    def _received(self, client: Any, data: object, message: Any) -> None:
+        """Pass a message on; called by the client's thread."""
+        self.arrived_in_thread(bytes(message.payload))
 
     def follow(self, topic: str) -> None:
         """Subscribe; while there is no connection, that waits for one."""
