@@ -170,7 +170,13 @@ def _boot(
 ) -> None:
     os.truncate(ram.fileno(), machine.memory << 20)
     create = ["qemu-img", "create", "-q", "-f", "qcow2", str(path_of(state)), STATE]
-    subprocess.run(create, check=True, pass_fds=[state.fileno()], timeout=BOOT_LIMIT)
+    try:
+        subprocess.run(
+            create, check=True, capture_output=True, text=True, pass_fds=[state.fileno()]
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        why = str(getattr(error, "stderr", "")).strip() or error
+        raise VmError(f"cannot save the booted machine: {why}") from None
     deadline = time.monotonic() + BOOT_LIMIT
     with (
         in_memory("progress") as progress,

@@ -1,4 +1,7 @@
-"""Movement files of other programs.  Those in `recorded` are of SUMO 1.28 and GPSBabel 1.8."""
+"""Movement files of other programs.
+
+Those in `recorded` are of SUMO 1.28, GPSBabel 1.8 and BonnMotion 3.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,13 @@ from hypothesis import strategies as st
 
 from emulation.errors import ScenarioError
 from emulation.mobility.movement_file import trajectories
-from emulation.mobility.trajectory import Waypoint
+from emulation.mobility.trajectory import Trace, Waypoint
 from topologies.catalog import make_scenario
 
 RECORDED = Path(__file__).parent / "recorded"
 SUMO, GPX = RECORDED / "sumo.fcd.xml", RECORDED / "gpsbabel.gpx"
+BONNMOTION = RECORDED / "bonnmotion.movements"
+"""Of `bm RandomWaypoint -n 3 -d 60 -x 200 -y 200 -i 0 -R 7 -h 5 -l 1 -p 10`."""
 
 
 def test_vehicles_of_sumo_are_nodes_from_when_they_depart() -> None:
@@ -67,14 +72,23 @@ def test_bonnmotion_has_a_line_a_node(tmp_path: Path) -> None:
     assert trajectories(file) == [((0, 1, 2), (10, 11, 12))]
 
 
-@pytest.mark.parametrize(("file", "count"), [(SUMO, 3), (GPX, 2)])
+def test_nodes_of_bonnmotion_are_where_its_own_converter_to_ns_2_has_them() -> None:
+    own = Trace(trajectories(BONNMOTION))
+    converted = Trace(trajectories(BONNMOTION.with_suffix(".ns_movements")))  # by `bm NSFile`
+    assert len(own) == len(converted) == 3
+    for time in range(61):
+        # That converter moves everything by a margin of 10 m.
+        assert converted.positions(time) == pytest.approx(own.positions(time) + 10, abs=1e-6)
+
+
+@pytest.mark.parametrize(("file", "count"), [(SUMO, 3), (GPX, 2), (BONNMOTION, 3)])
 def test_the_first_nodes_of_a_file_can_be_taken(file: Path, count: int) -> None:
     assert trajectories(file, 1) == trajectories(file)[:1]
     with pytest.raises(ScenarioError, match=f"has {count} nodes: lower nodes, which is 9"):
         trajectories(file, 9)
 
 
-@pytest.mark.parametrize("file", [SUMO, GPX])
+@pytest.mark.parametrize("file", [SUMO, GPX, BONNMOTION])
 def test_the_topology_takes_it(file: Path) -> None:
     scenario = make_scenario(
         "movement_trace",

@@ -119,6 +119,6 @@ def test_a_sweep_is_packed_with_its_points(folder: Path, tmp_path: Path) -> None
     assert {"s/sweep.json", "s/results.parquet", "s/sweep.html"} <= names
     assert {f"s/points/{run}/scenario.json", f"s/points/{run}/run.json"} <= names
     assert not any(".lock" in name for name in names)
-    assert graph["#s"]["object"] == [{"@id": "s/sweep.json"}]
+    assert graph["#s"]["object"] == {"@id": "s/sweep.json"}
     assert "sweep roaming_field flooding --vary speed=1,10" in graph["s/"]["description"]
     assert json.loads(graph["#s"]["description"])["backend"] == "virtual"
