@@ -95,6 +95,8 @@ def saved(
     with ExitStack() as stack:
         try:
             ram, state = (_open(stack, folder / name) for name in NAMES)
+            if os.fstat(ram.fileno()).st_size != machine.memory << 20:
+                raise OSError("damaged")
             os.utime(folder)
         except OSError:
             ram, state = (stack.enter_context(in_memory(name)) for name in NAMES)
@@ -200,6 +202,7 @@ def _keep(folder: Path, ram: IO[bytes], state: IO[bytes]) -> None:
             for name, file in zip(NAMES, (ram, state), strict=True):
                 _copy(file, Path(work, name))
             Path(work).chmod(0o755)
+            shutil.rmtree(folder, ignore_errors=True)  # what was damaged
             Path(work).rename(folder)
         old = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)
         for path in old[:-KEPT]:

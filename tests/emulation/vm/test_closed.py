@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -116,6 +118,22 @@ def test_a_booted_machine_is_saved_and_the_same_as_another_boot(
         patch.setattr(saved, "_open", no_room)
         patch.setattr(saved, "_copy", no_room)
         assert run("booted") == (output, True)
+
+
+def test_a_damaged_machine_is_booted_and_saved_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / saved.FOLDER / "name"
+    folder.mkdir(parents=True)
+    for name in saved.NAMES:
+        (folder / name).write_bytes(b"cut short")
+    monkeypatch.setattr(saved, "_boot", lambda machine, ram, state, *_: ram.truncate(2 << 20))
+    machine: Any = SimpleNamespace(memory=2, key=lambda: "name")
+    for _ in range(2):
+        with saved.saved(machine, tmp_path, tmp_path / "log") as (ram, _):
+            assert len(ram.read()) == 2 << 20
+    assert (folder / "ram").stat().st_size == 2 << 20
+    assert [path.name for path in folder.parent.iterdir()] == ["name"]
 
 
 def no_room(*_: object) -> None:
