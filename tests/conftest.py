@@ -172,3 +172,9 @@ def _scope(path: Path, file: str) -> str:
         if file in together:
             return together[0]
     return next((mark for mark in (MACHINE, ALONE, SPARK) if mark in text), file)
+
+
+def pytest_runtest_teardown() -> None:
+    """Undo `--quiet`, which is of a process: commands of several tests share one."""
+    if (options := sys.modules.get("testbed.options")) is not None:
+        options.console.quiet = False
