@@ -13,10 +13,6 @@ from emulation.scenario.scenario import Scenario
 RUNNING: Final = "running"
 """The stage of a run that is under way."""
 
-BY_CONTACTS: Final = (
-    "only the backends tap and virtual link stations by a contact trace: run with one of these"
-)
-
 
 class BackendError(RuntimeError):
     """A run that could not start or go on; the message says what to do."""

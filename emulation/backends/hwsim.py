@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from emulation.backends.base import BY_CONTACTS, BackendError, LiveRun, Observer
+from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.realtime.mac80211 import ASSOCIATION_LIMIT, Mac80211Backend, monitor
 from emulation.backends.realtime.own_medium import OwnMediumRun
 from emulation.backends.realtime.signs import HOSTAP, Heartbeat
@@ -127,8 +127,6 @@ class HwsimBackend(Mac80211Backend):
                 f"between radios of the kernel there is no {other.kind} ({other.text}): leave it "
                 "out, or run with --backend tap or virtual"
             )
-        if scenario.contacts is not None:
-            raise BackendError(BY_CONTACTS)
         super().execute(scenario, folder, observer, interact)
 
 

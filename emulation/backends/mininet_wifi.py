@@ -24,7 +24,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from emulation.backends.base import BY_CONTACTS, BackendError, LiveRun, Observer
+from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.realtime.backbone import AccessPointNetwork
 from emulation.backends.realtime.mac80211 import ASSOCIATION_LIMIT, Mac80211Backend, monitor
 from emulation.backends.realtime.run import RealTimeRun
@@ -166,8 +166,6 @@ class MininetWifiBackend(Mac80211Backend):
                 f"wmediumd cannot make radio faults ({of_radio.text}): leave them out, or run "
                 "with --backend tap, hwsim or virtual"
             )
-        if scenario.contacts is not None:
-            raise BackendError(BY_CONTACTS)
         super().execute(scenario, folder, observer, interact)
 
     def obstacles(self) -> list[str]:

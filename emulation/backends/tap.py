@@ -36,6 +36,7 @@ class TapBackend(RealTimeBackend):
     name = "tap"
     summary = "real processes and kernel stack; TAP devices over the radio model in user space"
     run_type = TapRun
+    links_by_contacts = True
 
     def radio_obstacles(self) -> list[str]:
         """Return what is missing for TAP devices."""

@@ -225,11 +225,11 @@ def _start(
     if NURSERY in os.environ:
         descriptor = output if isinstance(output, int) else output.fileno()
         request = {"modules": list(modules), "environment": dict(environment)}
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as nursery:
-            nursery.connect(os.environ[NURSERY])
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+            asking.connect(os.environ[NURSERY])
             descriptors = [theirs.fileno(), descriptor]
-            socket.send_fds(nursery, [json.dumps(request).encode()], descriptors)
-            return _Born(int(nursery.recv(MESSAGE)))
+            socket.send_fds(asking, [json.dumps(request).encode()], descriptors)
+            return _Born(int(asking.recv(MESSAGE)))
     return subprocess.Popen(
         [sys.executable, "-m", __spec__.name, str(theirs.fileno()), *modules, ROOM],
         env=dict(environment),
@@ -283,10 +283,12 @@ def nursery(listener: socket.socket) -> None:
             asking, _ = listener.accept()
             with asking:
                 message, descriptors, _, _ = socket.recv_fds(asking, MESSAGE, 2)
-                pid = os.fork() if message else None
+                if not message:  # whoever asked is gone
+                    continue
+                pid = os.fork()
                 if pid == 0:
                     break
-                with contextlib.suppress(BrokenPipeError):  # whoever asked is gone
+                with contextlib.suppress(BrokenPipeError):
                     asking.send(str(pid).encode())
             for descriptor in descriptors:
                 os.close(descriptor)

@@ -33,7 +33,7 @@ JOB: Final = Path("/job")
 FILES: Final = JOB / "files"
 """Where the guest has the folder of the host."""
 REGION: Final = "/dev/region2"
-"""The memory with the job: an archive of `DESCRIPTION`, and files below the keys of `_places`."""
+"""The memory with the job: an archive of `DESCRIPTION` and of the files that `unpack` places."""
 DESCRIPTION: Final = "job.json"
 """Command, environment, seed, and whether its errors are to come with its output."""
 SOCKET: Final = "/run/testbed.nursery"

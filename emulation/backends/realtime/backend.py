@@ -25,6 +25,8 @@ class RealTimeBackend:
     summary: str
     run_type: ClassVar[type[RealTimeRun]]
     """The class that runs a scenario."""
+    links_by_contacts: ClassVar[bool] = False
+    """Whether its medium can link stations by a contact trace."""
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot run the backend and what to do, one line each."""
@@ -67,6 +69,11 @@ class RealTimeBackend:
         Raises `BackendError`.  KeyboardInterrupt ends the run early and is raised again once
         everything is stopped and written.
         """
+        if scenario.contacts is not None and not self.links_by_contacts:
+            raise BackendError(
+                "only the backends tap and virtual link stations by a contact trace: run with one "
+                "of these"
+            )
         obstacles = self.obstacles()
         if scenario.access_points:
             obstacles += self.access_point_obstacles()

@@ -124,23 +124,8 @@ class NodeApps(dict[str, Process]):
 
         `pids` has a process in each node's namespace.  Raises `BackendError` when `wait` gives up.
         """
-        with ExitStack() as stack:
-            waiting = {name: stack.enter_context(client_socket(pids[name])) for name in self}
-            question = Frame(Kind.STATUS, originator=1, destination=0, hops=0).encode()
-
-            def all_answer() -> bool:
-                for name, client in list(waiting.items()):
-                    try:
-                        client.send(question)
-                        client.recv(65_535)
-                    except (BlockingIOError, ConnectionRefusedError):
-                        if self[name].poll() is None:
-                            continue
-                    del waiting[name]
-                return not waiting
-
-            if not wait(all_answer):
-                raise BackendError(f"no answer from the node apps of {', '.join(sorted(waiting))}")
+        if silent := self._ask(pids, wait, lambda status: True):
+            raise BackendError(f"no answer from the node apps of {', '.join(silent)}")
 
     def await_connections(
         self, pids: Mapping[str, int], wait: Callable[[Callable[[], bool], float], bool]
@@ -151,22 +136,38 @@ class NodeApps(dict[str, Process]):
         """
         if self._scenario.protocol.name not in registry.MIDDLEWARE:
             return []
+        return self._ask(
+            pids,
+            lambda condition: wait(condition, CONNECTING),
+            lambda status: bool(decode_body(decode(status).body)["ready"]),
+        )
+
+    def _ask(
+        self,
+        pids: Mapping[str, int],
+        wait: Callable[[Callable[[], bool]], bool],
+        is_awaited: Callable[[bytes], bool],
+    ) -> list[str]:
+        """Ask the node apps for their status until each has ended or gives one that is awaited.
+
+        Return those that do neither before `wait` gives up, in order.
+        """
         with ExitStack() as stack:
             waiting = {name: stack.enter_context(client_socket(pids[name])) for name in self}
             question = Frame(Kind.STATUS, originator=1, destination=0, hops=0).encode()
 
-            def all_connected() -> bool:
+            def all_answer() -> bool:
                 for name, client in list(waiting.items()):
                     try:
                         client.send(question)
-                        connected = decode_body(decode(client.recv(65_535)).body)["ready"]
+                        done = is_awaited(client.recv(65_535))
                     except (BlockingIOError, ConnectionRefusedError):
-                        connected = self[name].poll() is not None
-                    if connected:
+                        done = self[name].poll() is not None
+                    if done:
                         del waiting[name]
                 return not waiting
 
-            wait(all_connected, CONNECTING)
+            wait(all_answer)
             return sorted(waiting)
 
     def check_some_run(self) -> None:
