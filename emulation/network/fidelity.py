@@ -35,7 +35,7 @@ BUSY: Final = 95.0
 """Percent of all cores from which a second counts as saturated."""
 NAMED: Final = 4
 """Most processes named as the cause of a busy machine."""
-FEWER = "use fewer nodes or a lower message rate, or a machine with more cores"
+FEWER = "use fewer nodes or a lower message rate, or, in real time, a machine with more cores"
 
 
 def _check(

@@ -136,8 +136,8 @@ def verdict(agreement: Agreement) -> FidelityVerdict:
             headline = "The machine was too slow to tell"
             detail = (
                 f"Fewer than {LEAST_REPEATS} repeats kept real time, so the numbers say more about "
-                "the machine than about the backends. Use fewer nodes, a lower message rate, a "
-                "calmer machine or one with more cores."
+                "the machine than about the backends. Use fewer nodes or a lower message rate, or, "
+                "in real time, a calmer machine or one with more cores."
             )
             return FidelityVerdict("unknown", headline, detail)
 
@@ -218,7 +218,8 @@ def runs_table(agreement: Agreement) -> TextTable:
     return TextTable(
         "Single runs",
         "Traced: deliveries whose every frame was found in the captures. Late: how late the "
-        "backend's medium delivered frames, by its own clock; only if it runs in real time.",
+        "backend's medium delivered frames, by its own clock; not if that clock is computed. A "
+        "machine whose clock waits is one slow processor: it keeps real time by that clock.",
         ("run", "real time", "seed", "delivery", "median delay", "hops", "frames on the air",
          "traced", "late, median", "late, p99"),
         lines,

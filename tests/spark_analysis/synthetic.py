@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 )
 
 from emulation.mobility.trajectory import Waypoint
+from emulation.network.fidelity import FEWER
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.records import Check, Fidelity, RunRecord
 from emulation.scenario.runfolder import Run
@@ -44,7 +45,7 @@ BAD = Fidelity(
         *GOOD.checks[:1],
         Check(
             name="captured packets dropped", value=1234, limit=0, unit="packets", ok=False,
-            advice="use fewer nodes or a lower message rate, or a machine with more cores",
+            advice=FEWER,
         ),
     ),
 )  # fmt: skip

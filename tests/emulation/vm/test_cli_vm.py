@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import psutil
@@ -33,6 +34,15 @@ net.configureWifiNodes()
 net.build()
 net.aps[0].start([])
 print(near.cmd("ping -c 3 -i 0.2 " + far.IP()))
+near.cmd("iperf3 --server --daemon")
+print(far.cmd("iperf3 --time 2 --client " + near.IP()))
+with open("/tmp/broker", "w") as settings:
+    settings.write("listener 1883\\nallow_anonymous true\\n")
+near.cmd("mosquitto --daemon --config-file /tmp/broker")
+far.cmd(f"mosquitto_sub -h {near.IP()} -t '#' -v -C 5 >/tmp/heard &")
+for number in range(1, 6):
+    near.cmd(f"sleep 1; mosquitto_pub -h {near.IP()} -t at/door -m {number}")
+print(far.cmd("wait; cat /tmp/heard"))
 net.stop()
 sys.exit(3)
 """
@@ -84,23 +94,37 @@ def test_without_qemu_a_run_says_what_to_install(
 
 @pytest.mark.vm
 @pytest.mark.root
-def test_a_script_runs_under_a_clock_that_waits(image: Image, tmp_path: Path) -> None:
-    scripts, runs = tmp_path / "scripts", tmp_path / "runs"
+def test_programs_of_a_script_do_the_same_twice_under_a_clock_that_waits(
+    image: Image, tmp_path: Path
+) -> None:
+    scripts = tmp_path / "scripts"
     scripts.mkdir()
     (scripts / "two.py").write_text(SCRIPT)
-    machine = ["--clock", "virtual", "--share", str(scripts), "--runs", str(runs), "--no-analyze"]
-    done = subprocess.run(
-        [*TESTBED, "vm", "run", *machine, "mn", scripts / "two.py"],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert "3 packets transmitted, 3 received" in done.stdout
-    (folder,) = runs.iterdir()
-    assert f"run folder: {folder}" in done.stdout
-    assert list(folder.rglob("*.pcap"))
+    outcomes = []
+    for runs in (tmp_path / "first", tmp_path / "second"):
+        machine = ["--clock", "virtual", "--share", scripts, "--runs", runs, "--no-analyze"]
+        done = subprocess.run(
+            [*TESTBED, "vm", "run", *machine, "mn", scripts / "two.py"],
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 3, done.stdout + done.stderr
+        (folder,) = runs.iterdir()
+        assert f"run folder: {folder}" in done.stdout
+        captures = {
+            path.relative_to(folder): sha256(path.read_bytes()).hexdigest()
+            for path in sorted(folder.rglob("*.pcap"))
+        }
+        assert captures
+        outcomes.append((done.stdout.replace(str(runs), ""), captures))
+    (output, captures), again = outcomes
+    assert "3 packets transmitted, 3 received" in output
+    (throughput,) = re.findall(r"([\d.]+) Mbits/sec +receiver", output)
+    assert float(throughput) > 1
+    assert re.findall(r"at/door (\d)", output) == list("12345")
+    assert (output, captures) == again
 
 
 @pytest.mark.vm
