@@ -28,7 +28,7 @@ from typing import Annotated
 
 from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Position2D
-from emulation.scenario.connectivity import connected
+from emulation.scenario.connectivity import connected, parts
 from emulation.scenario.topo import PLACEMENTS, Topo
 from emulation.scenario.topology_parameters import (
     MobilityModel,
@@ -40,7 +40,7 @@ from emulation.scenario.topology_parameters import (
 )
 from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
-from nodeapp.routing.cells import AROUND, Cell, CellGrid, largest_side
+from nodeapp.routing.cells import CellGrid, largest_side
 
 
 class UniformField(Topo):
@@ -121,13 +121,5 @@ def _within(s: float) -> float:
 
 def cells_connected(grid: CellGrid, positions: list[Position2D]) -> bool:
     """Return whether steps between populated adjacent cells lead from every node to every other."""
-    left: set[Cell] = {grid.cell(position) for position in positions}
-    waiting = [left.pop()]
-    while waiting:
-        column, row = waiting.pop()
-        for dx, dy in AROUND:
-            cell = column + dx, row + dy
-            if cell in left:
-                left.remove(cell)
-                waiting.append(cell)
-    return not left
+    cells = {grid.cell(position) for position in positions}
+    return len(parts(list(cells), reach=1.5)) == 1  # adjacent cells are at most sqrt(2) apart

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,27 +19,36 @@ Positions = Sequence[Position2D] | np.ndarray[Any, Any]
 """N positions, or an array (N, 2) of metres."""
 
 
+BATCH: Final = 256
+"""Points whose neighbours are looked for at once: memory grows with this times all points."""
+
+
+def parts(positions: Positions, reach: float) -> list[int]:
+    """Return the number of points in each part of the graph of those within `reach` of each other.
+
+    The largest part comes first.
+    """
+    left = np.asarray(positions, dtype=float).reshape(-1, 2)
+    sizes = []
+    while len(left):
+        waiting, left = left[:1], left[1:]
+        size = 1
+        while len(waiting):
+            some, waiting = waiting[:BATCH, None], waiting[BATCH:]
+            dx, dy = np.moveaxis(some - left, 2, 0)
+            near = (dx**2 + dy**2 <= reach**2).any(axis=0)
+            size += int(near.sum())
+            waiting, left = np.concatenate([waiting, left[near]]), left[~near]
+        sizes.append(size)
+    return sorted(sizes, reverse=True)
+
+
 def partitions(radio: RadioSpec, positions: Positions) -> list[int]:
     """Return the number of stations in each part of the network, the largest first.
 
     A radio without a range reaches everywhere.
     """
-    points = np.asarray(positions, dtype=float).reshape(-1, 2)
-    reach = radio.range or math.inf
-    x, y = points.T
-    within = (x[:, None] - x) ** 2 + (y[:, None] - y) ** 2 <= reach**2
-    left = np.ones(len(points), dtype=bool)
-    sizes = []
-    while left.any():
-        part = np.zeros(len(points), dtype=bool)
-        part[left.argmax()] = True
-        frontier = part
-        while frontier.any():
-            frontier = within[frontier].any(axis=0) & ~part
-            part = part | frontier
-        left &= ~part
-        sizes.append(int(part.sum()))
-    return sorted(sizes, reverse=True)
+    return parts(positions, radio.range or math.inf)
 
 
 def connected(radio: RadioSpec, positions: Positions) -> bool:
