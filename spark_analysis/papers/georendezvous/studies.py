@@ -346,6 +346,35 @@ FIGURES: Final = (
         only=_at_one_size,
     ),
     Figure(("graph",), RADIO, REPLICAS, (NODES,)),
+    Figure(
+        ("stable",),
+        Quantity(
+            "unnecessary",
+            "Unnecessary messages where all cells are notified",
+            f"Of a new subscriber; 3(n-1) by the paper. {_MEAN}",
+            "messages",
+        ),
+        TRIED_AXIS,
+        (NODES,),
+    ),
+    Figure(
+        ("savings",),
+        Quantity(
+            "frames",
+            "Transmissions of a new subscriber",
+            f"On every hop, broadcasts inside cells included. {_MEAN}",
+            "frames",
+        ),
+        REPLICAS,
+        (CURVE,),
+        columns={"frames_all": "all cells tried", "frames_two": f"the {TRIED} nearest tried"},
+    ),
+    Figure(
+        ("cells",),
+        Quantity("stored", "State by number of cells", f"Entries of a node. {_MEAN}", "entries"),
+        REPLICAS,
+        (NODES,),
+    ),
     *(
         Figure(
             ("signalling",),
@@ -354,7 +383,7 @@ FIGURES: Final = (
             (NODES,),
         )
         for column, title, caption, unit in (
-            ("unnecessary", "Unnecessary messages", "Of a subscriber, on the air.", "messages"),
+            ("unnecessary", "Messages of cells not chosen", "No other subscriber.", "messages"),
             ("duplicates", "Duplicates before pruning", "Of a first event, on the air.", "events"),
             ("stored", "State of a node", "Advertisers and subscriptions stored.", "entries"),
             ("stored_most", "State of the busiest node", "The same, largest.", "entries"),
