@@ -17,6 +17,8 @@ routing (`nodeapp.routing.cell_hash_routing`).
     or after `choice_wait`, it chooses the one with the fewest hops (ties: `tie_break`), and
     prunes: the others are told to send it no more of this publisher's events.  If an event comes
     over a cell that is not chosen, it prunes again, or chooses that one if it took fewer hops.
+  * The first event of another publisher comes over the cells that are chosen already.  The
+    subscriber then subscribes at its other candidates, too, so that the next one comes over all.
   * A rendezvous cell that no subscriber takes a publisher's events from tells the publisher (PRUNE
     again), which then does not send there.
   * Subscriptions are refreshed at the chosen cells only.  A refresh names one of the publishers
@@ -31,9 +33,10 @@ state, of this cell and of targets to which it is nearer than the cells around. 
 hands the state over to whoever is home then, by routing: so the last one takes it to the next home
 cell.  What is lost nevertheless comes back with the next refresh.
 
-What the paper leaves open, and how it is here: choices are made for each publisher of a topic;
-subscribers that do not refresh are forgotten rather than withdrawn; a rendezvous cell addresses
-subscribers one by one, and copies that go the same way pass the same nodes.
+What the paper leaves open, and how it is here: choices are made for each publisher of a topic,
+whenever it begins, among all candidates; subscribers that do not refresh are forgotten rather than
+withdrawn; a rendezvous cell addresses subscribers one by one, and copies that go the same way pass
+the same nodes.
 
 Source: docs/papers.md#georendezvous, section 2.
 """
@@ -157,6 +160,8 @@ class GeoRendezvous(Service):
         self._tried: dict[str, tuple[int, ...]] = {}
         """By topic: the replicas that this node has subscribed at, when it explored last."""
         self._explored: dict[str, float] = {}
+        self._offered: dict[str, float] = {}
+        """By topic: when all candidates were offered to a publisher that was new."""
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
@@ -258,6 +263,7 @@ class GeoRendezvous(Service):
             self._choices.forget(topic)
             self._tried.pop(topic, None)
             self._explored.pop(topic, None)
+            self._offered.pop(topic, None)
 
     def _explore(self, topic: str) -> None:
         """Subscribe at all candidates, to choose by the next event of each publisher."""
@@ -291,7 +297,24 @@ class GeoRendezvous(Service):
         topic = event.topic
         if topic is not None and topic in self._tried:
             stream, tried = (topic, event.publisher), self._tried[topic]
+            if not self._choices.ways(stream):
+                self._offer(topic)
             self._choices.notified(stream, event.id, replica, frame.hops, tried)
+
+    def _offer(self, topic: str) -> None:
+        """Subscribe at the candidates that no stream of a topic uses, for one that is new.
+
+        It lasts for `subscription_timeout`, so more publishers that begin within a refresh need no
+        other.  Other publishers' events may come over them once, and are pruned again.
+        """
+        chosen, now = self._choices.chosen(topic), self.host.now()
+        last = self._offered.get(topic, -math.inf)
+        if chosen is None or now - last < self.parameters.refresh_interval:
+            return
+        self._offered[topic] = now
+        for replica in self._tried[topic]:
+            if replica not in chosen:
+                self._take((topic, 0), replica)
 
     def _prune(self, stream: Stream, replica: int) -> None:
         topic, publisher = stream

@@ -57,6 +57,8 @@ class Comparison:
     """How far it is on the paper's side, in half widths of the interval; NaN if there is none."""
     measure: str = ""
     """The measure, if not the paper's own; the comparison then decides nothing."""
+    bound: str = ""
+    """What the value is to be, in words; empty if it is to be above 0."""
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,50 @@ def positive(
     return Comparison(text, interval, unit, verdict, _lead(interval), measure)
 
 
+def at_most(
+    values: pd.Series[float] | Sequence[float],
+    bound: float,
+    text: str,
+    unit: str,
+    draws: Sequence[str] = (SEED,),
+    *,
+    measure: str = "",
+) -> Comparison:
+    """Judge whether the mean of `values` is below a bound; it is shown as it is."""
+    return _beside(values, bound, -1.0, text, unit, draws, measure)
+
+
+def at_least(
+    values: pd.Series[float] | Sequence[float],
+    bound: float,
+    text: str,
+    unit: str,
+    draws: Sequence[str] = (SEED,),
+    *,
+    measure: str = "",
+) -> Comparison:
+    """Judge whether the mean of `values` is above a bound; it is shown as it is."""
+    return _beside(values, bound, 1.0, text, unit, draws, measure)
+
+
+def _beside(
+    values: pd.Series[float] | Sequence[float],
+    bound: float,
+    sign: float,
+    text: str,
+    unit: str,
+    draws: Sequence[str],
+    measure: str,
+) -> Comparison:
+    independent = _independent(values, draws)
+    if not independent:
+        return _nothing(text, unit, measure)
+    gap = mean_interval([sign * (value - bound) for value in independent])
+    words = f"{'at least' if sign > 0 else 'at most'} {bound:g}"
+    verdict = _side(gap.low, gap.high)
+    return Comparison(text, mean_interval(independent), unit, verdict, _lead(gap), measure, words)
+
+
 def times(
     both: pd.DataFrame,
     text: str,
@@ -255,7 +301,10 @@ def times(
         ends = bound * np.exp(sign * np.array([logs.low, logs.mean, logs.high]))
     low, mean, high = sorted(ends.tolist())
     shown = Interval(mean, low, high, logs.count)
-    return Comparison(text, shown, "times", verdict, _lead(logs), measure)
+    words = f"{'above' if below is None else 'below'} {bound:g}"
+    if margin > 1:
+        words += f", a tie within a factor of {margin:g}"
+    return Comparison(text, shown, "times", verdict, _lead(logs), measure, words)
 
 
 def within(
@@ -284,7 +333,8 @@ def within(
     lead = _lead(
         Interval(inside, inside - interval.half_width, inside + interval.half_width, interval.count)
     )
-    return Comparison(text, interval, unit, verdict, lead)
+    words = f"from {low:g} to {high:g}"
+    return Comparison(text, interval, unit, verdict, lead, bound=words)
 
 
 def exact(value: float, text: str, unit: str) -> Comparison:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from spark_analysis.engine.pandas_rows import groups, native
-from spark_analysis.papers.paper import CURVE, STUDY, WAY, Axis, Figure, Paper
+from spark_analysis.papers.paper import CURVE, MAIN, STUDY, WAY, Axis, Figure, Paper
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.confidence import Interval, mean_interval
 from spark_analysis.report.curves import Curve, multiples
@@ -27,14 +27,8 @@ class Drawn:
     figure: Figure
     drawing: Drawing
     panels: Mapping[str, Mapping[str, Curve]]
-
-
-def drawings(
-    paper: Paper, judged: Judged, others: Sequence[Judged] = ()
-) -> list[tuple[str, Drawing]]:
-    """Return the figures of the studies that were run, each with a name of its own."""
-    figures = drawn(paper, judged, others)
-    return [(f"{figure.name}-{judged.variation.key}", figure.drawing) for figure in figures]
+    main: bool = False
+    """Whether it stands on the page itself, not in the appendix."""
 
 
 def drawn(paper: Paper, judged: Judged, others: Sequence[Judged] = ()) -> list[Drawn]:
@@ -59,7 +53,10 @@ def drawn(paper: Paper, judged: Judged, others: Sequence[Judged] = ()) -> list[D
         if name in by_name:  # the same over another axis
             name = f"{name}-{len(by_name)}"
         by_name[name] = Drawn(name, figure, drawing, curves)
-    return list(by_name.values())
+    named = any(figure.main for figure in paper.figures)
+    figures = list(by_name.values())
+    main = [figure.name for figure in figures if figure.figure.main or not named][:MAIN]
+    return [replace(figure, main=base and figure.name in main) for figure in figures]
 
 
 def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:

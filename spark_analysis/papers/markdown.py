@@ -1,42 +1,37 @@
 """A reproduction as Markdown: what a repository keeps of it, with its figures beside it.
 
-    <file>.md   <file>/<figure>.svg   <file>/<study>.parquet
+    <file>.md   <file>/appendix.md   <file>/<figure>.svg   <file>/<study>.parquet
 
-The page is made from the results alone, and the same results give the same bytes.  It has the
-verdict on every claim, with every variation, the figures of the base and their numbers, what was
-run, and what it cost.
+The page is short (`LINES`, `WIDTH`): the answer, every claim with its verdict and the reason, what
+differs from the paper's set-up, four figures, and the variations that turn a verdict.  All the
+rest is in the appendix (`spark_analysis.papers.appendix`).  Both are made from the results alone,
+and the same results give the same bytes.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import pandas as pd
-
-from spark_analysis.papers.computed import POINT
-from spark_analysis.papers.cost import about
-from spark_analysis.papers.figures import drawn
-from spark_analysis.papers.kept import PROCESSOR_SECONDS, RUN
-from spark_analysis.papers.paper import PROTOCOL, STUDY, Paper, Variation
+from spark_analysis.papers.appendix import APPENDIX, appendix_lines, table
+from spark_analysis.papers.figures import Drawn, drawn
 from spark_analysis.papers.published import write_points
 from spark_analysis.papers.results import Reproduction
-from spark_analysis.papers.view import FEW, ClaimView, ReproductionView
-from spark_analysis.papers.wording import JOINT, LEGEND, RULES, duration_of, seeds_of
+from spark_analysis.papers.view import ReproductionView
+from spark_analysis.papers.wording import LEGEND, duration_of, seeds_of
 from spark_analysis.report import svg
-from spark_analysis.report.curves import Curve, Quantity
-from spark_analysis.report.quantities import count, number
-from spark_analysis.report.scenario_text import plain
+from spark_analysis.report.quantities import count
 
+LINES: Final = 119
+"""Most lines of a page."""
+WIDTH: Final = 400
+"""Most characters of one of its lines."""
 _PAPERS: Final = "papers.md"
-LONG: Final = 2 * 3600.0
-"""Simulated seconds from which on the page says hours, not minutes."""
 
 
 def write_markdown(result: Reproduction, path: Path, command: str) -> Path:
-    """Write the page, its figures and its points, and return the page's path.
+    """Write the page, its appendix, figures and points, and return the page's path.
 
     Raises OSError, `PublishedError` for rows that cannot be published.
 
@@ -45,262 +40,109 @@ def write_markdown(result: Reproduction, path: Path, command: str) -> Path:
     folder = path.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     view = ReproductionView(result)
-    lines = [
-        *_head(view, command),
-        *_claims(view),
-        *_variations(view),
-        *_figures(result, folder),
-        *_details(view),
-        *_cost(result),
-    ]
+    figures = drawn(result.paper, result.judged[0], result.judged[1:]) if result.judged else []
+    for figure in figures:
+        file = folder / f"{figure.name}.svg"
+        svg.write_svg(figure.drawing.figure, file, figure.drawing.title)
     write_points(result.paper, result.selected, folder)
-    scratch = path.with_name(f".{path.name}")
-    scratch.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
-    scratch.replace(path)
+    _write(folder / APPENDIX, appendix_lines(view, figures, path.name))
+    _write(path, page_lines(view, figures, folder.name, command))
     return path
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a Markdown table and an empty line."""
-    lines = [head, ["---"] * len(head), *rows]
-    return ["| " + " | ".join(map(_cell, line)) + " |" for line in lines] + [""]
+def _write(path: Path, lines: Sequence[str]) -> None:
+    scratch = path.with_name(f".{path.name}")
+    scratch.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    scratch.replace(path)
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def page_lines(
+    view: ReproductionView, figures: Sequence[Drawn], folder: str, command: str
+) -> list[str]:
+    """Return the lines of the page, at most `LINES` of at most `WIDTH` characters."""
+    lines = [*_head(view, folder, command), *_claims(view), *_differences(view)]
+    lines += _figures(figures, folder)
+    lines += _turned(view, LINES - len(lines), folder)
+    return [clipped(line, WIDTH) for line in lines[:LINES]]
 
 
-def _head(view: ReproductionView, command: str) -> Iterator[str]:
+def clipped(text: str, most: int) -> str:
+    """Return a text of at most so many characters, cut after a word."""
+    return text if len(text) <= most else f"{text[: most - 1].rpartition(' ')[0]}…"
+
+
+def _head(view: ReproductionView, folder: str, command: str) -> Iterator[str]:
     result = view.result
     paper, preset = result.paper, result.preset
     yield from (f"# {paper.title}", "")
     yield from (f"{paper.citation} Sources: [{_PAPERS}](../{_PAPERS}#{paper.anchor}).", "")
-    yield from (f"    {command}", "")
-    yield from (
-        f"Preset `{preset.name}`: {preset.summary}. Seeds: {seeds_of(preset)}. "
-        f"A run: {duration_of(preset)}.",
-        "",
-    )
-    if view.commits:
-        yield from (f"The points were made by {view.commits}.", "")
     if result.so_far is not None:
         yield from (f"**So far: {result.so_far.numbers}.**", "")
-        yield from (f"- {line}" for line in result.so_far.lines)
-        yield ""
-    studies = view.studies()
-    yield from table(studies.head, [[str(cell) for cell in row] for row in studies.rows])
-    if result.failures:
-        yield from (f"Failed points: {count(len(result.failures))}", "")
-        yield from (f"- {failure}" for failure in view.failures)
-        yield ""
-    if result.problems:
-        yield from (f"Runs with problems: {count(len(result.problems))}", "")
-        yield from (f"- {problem}" for problem in view.problems)
-        yield ""
+    yield from ("## Answer", "")
+    yield from (f"- {sentence}" for sentence in view.answer)
+    yield from ("", f"    {command}", "")
+    yield (
+        f"Preset `{preset.name}`: {preset.summary}. Seeds: {seeds_of(preset)}. "
+        f"A run: {duration_of(preset)}."
+    )
+    if view.commits:
+        yield f"The points were made by {view.commits}."
+    trouble = [
+        f"{what}: {count(len(of))}"
+        for what, of in (
+            ("failed points", result.failures),
+            ("runs with problems", result.problems),
+        )
+        if of
+    ]
+    if trouble:
+        yield f"There are {' and '.join(trouble)}."
+    yield f"All parts of claims, figures, numbers, costs: [appendix]({folder}/{APPENDIX})."
+    yield ""
 
 
 def _claims(view: ReproductionView) -> Iterator[str]:
-    result, mark = view.result, view.mark
-    if not result.judged:
+    if not view.result.judged:
         return
-    base = result.judged[0]
-    yield from ("## Claims", "", LEGEND, "", RULES, "")
-    if result.paper.margins:
-        yield from (result.paper.margins, "")
-    columns = sorted({study for claim in view.claims for study in claim.studies})
-    head = ["", "claim", *columns]
-    if base.few:
-        yield from (
-            f"The columns with {count(result.paper.seeds)} seeds have what the first as many "
-            "decide: the published evaluation had no more.",
-            "",
-        )
-        head += [f"{study}, {count(result.paper.seeds)} seeds" for study in columns]
+    yield from ("## Claims", "", LEGEND, "")
+    if view.result.paper.margins:
+        yield from (view.result.paper.margins, "")
     rows = []
-    for shown in view.claims:
-        row = [str(shown.number), shown.statement]
-        for before in ("", FEW) if base.few else ("",):
-            row += [
-                _blank(mark(shown.claim, study, before + base.variation.key)) for study in columns
-            ]
-        rows.append(row)
-    yield from table(head, rows)
-
-
-def _blank(mark: str) -> str:
-    return "" if mark == "–" else mark
-
-
-def _variations(view: ReproductionView) -> Iterator[str]:
-    result, paper, mark = view.result, view.result.paper, view.mark
-    yield from ("## Ways to run it", "")
-    if len(result.judged) > 1:
-        order = sorted({study for claim in view.claims for study in claim.studies} - {JOINT})
-        yield from (
-            f"A row a variation, a column a claim by its number; marks in the order "
-            f"{', '.join(order)}; one mark alone if the claim is about all.",
-            "",
-        )
-        head = ["", *(str(index) for index in range(1, len(paper.claims) + 1))]
-        rows = [
-            [
-                way.variation.name,
-                *(
-                    " ".join(mark(shown.claim, s, way.variation.key) for s in shown.studies)
-                    for shown in view.claims
-                ),
-            ]
-            for way in result.judged
-        ]
-        yield from table(head, rows)
-    base = result.judged[0].variation if result.judged else paper.base
-    yield from table(
-        ["variation", "what is different", "why"],
-        [
-            [variation.name, _settings(variation, base), reason]
-            for variation, reason in view.variations
-        ],
-    )
-
-
-def _settings(variation: Variation, base: Variation) -> str:
-    """Return the settings of the base, or how those of a variation differ."""
-    mine, of_base = dict(variation.settings), dict(base.settings)
-    if variation is base:
-        return ", ".join(f"`{key}={value}`" for key, value in mine.items())
-    changed = [f"`{key}={value}`" for key, value in mine.items() if of_base.get(key) != value]
-    dropped = [f"`{key}`" for key in of_base if key not in mine]
-    if dropped:
-        changed.append(f"defaults of {', '.join(dropped)}")
-    return ", ".join(changed)
-
-
-def _figures(result: Reproduction, folder: Path) -> Iterator[str]:
-    if not result.judged:
-        return
-    yield from ("## Figures", "", "Means with their 95 % confidence intervals.", "")
-    for figure in drawn(result.paper, result.judged[0], result.judged[1:]):
-        file = folder / f"{figure.name}.svg"
-        svg.write_svg(figure.drawing.figure, file, figure.drawing.title)
-        title = figure.drawing.title.replace("[", "(").replace("]", ")")
-        yield from (f"![{title}]({folder.name}/{file.name})", "", figure.drawing.caption, "")
-        for panel, curves in figure.panels.items():
-            if panel:
-                yield from (f"{panel}:", "")
-            yield from _numbers(figure.figure.x.title, figure.figure.quantity, curves)
-
-
-def _numbers(x: str, quantity: Quantity, curves: Mapping[str, Curve]) -> list[str]:
-    columns = list(dict.fromkeys(value for curve in curves.values() for value, _ in curve))
-    rows = []
-    for name, curve in curves.items():
-        means = dict(curve)
-        row = [name]
-        for column in columns:
-            interval = means.get(column)
-            if interval is None:
-                row.append("–")
-                continue
-            text = number(interval.mean * quantity.scale)
-            if interval.known:
-                text += f" ± {number(interval.half_width * quantity.scale, 2)}"
-            row.append(text)
-        rows.append(row)
-    return table([f"{quantity.unit}, by {x}", *map(plain, columns)], rows)
-
-
-def _details(view: ReproductionView) -> Iterator[str]:
-    yield from ("## Claim by claim", "")
     for claim in view.claims:
-        yield from (f"### {claim.number}. {claim.statement}", "", f"Paper, {claim.source}.", "")
-        if claim.rule:
-            yield from (f"Rule: {claim.rule}", "")
-        yield from (f"- {remark}" for remark in claim.remarks)
-        yield ""
-        if view.variations:
-            yield from _parts(claim, view.variations[0][0])
+        used = len(f"{claim.number}{claim.statement}{claim.verdict}") + 16
+        why = clipped(claim.reason, WIDTH - used)
+        rows.append([str(claim.number), claim.statement, claim.verdict, why])
+    yield from table(["", "claim", "verdict", "why: the part that decides"], rows)
 
 
-def _parts(claim: ClaimView, base: Variation) -> Iterator[str]:
-    """Yield every comparison of the base, folded."""
-    findings = [finding for finding in claim.findings if finding.variation is base]
-    if not findings:
-        return
-    yield from ("<details><summary>All parts</summary>", "")
-    for finding in findings:
-        yield from (f"- {finding.study}: {finding.verdict}", "")
-        yield from (f"  - {line}" for line in finding.lines)
-        yield ""
-    yield from ("</details>", "")
+def _differences(view: ReproductionView) -> Iterator[str]:
+    yield from ("## What differs from the paper's set-up", "")
+    yield from (f"- {difference}" for difference in view.differences)
+    yield ""
 
 
-def _cost(result: Reproduction) -> Iterator[str]:
-    """Yield what the runs and the computed points took, each counted once."""
-    tables = [way.points for way in result.judged if PROCESSOR_SECONDS in way.points]
-    if not tables:
-        return
-    points = pd.concat(tables, ignore_index=True)
-    runs, computed = _once(points, RUN), _once(points, POINT)
-    runs = runs.dropna(subset=[PROCESSOR_SECONDS])
-    if not len(runs) and not len(computed):
-        return
-    yield from ("## What it cost", "")
-    if len(runs):
-        yield from _cost_of_runs(result.paper, runs)
-    if len(computed):
-        yield from _cost_of_computed(result.paper, computed)
+def _figures(figures: Sequence[Drawn], folder: str) -> Iterator[str]:
+    main = [figure for figure in figures if figure.main]
+    if main:
+        yield from ("## Figures", "", "Means with their 95 % confidence intervals.", "")
+    for figure in main:
+        title = figure.drawing.title.replace("[", "(").replace("]", ")")
+        yield from (f"![{title}]({folder}/{figure.name}.svg)", "", figure.drawing.caption, "")
 
 
-def _once(points: pd.DataFrame, key: str) -> pd.DataFrame:
-    """Return one row for each run or computed point: those with a key."""
-    if key not in points:
-        return points[:0]
-    return points.dropna(subset=[key]).drop_duplicates(subset=[STUDY, key])
-
-
-def _cost_of_runs(paper: Paper, runs: pd.DataFrame) -> Iterator[str]:
-    total, simulated = math.fsum(runs[PROCESSOR_SECONDS]), float(runs["duration"].sum())
-    lasted = f"{count(simulated / 60)} simulated minutes"
-    if simulated >= LONG:
-        lasted = f"{count(simulated / 3600)} simulated hours"
-    yield from (
-        f"{count(len(runs))} runs, {lasted}: {about(total)} of one processor, without the "
-        "analysis. Processor seconds for each simulated second:",
-        "",
-    )
-    studies = list(dict.fromkeys(runs[STUDY]))
+def _turned(view: ReproductionView, room: int, folder: str) -> list[str]:
+    """Return the table of the variations that turn a verdict, in so many lines."""
+    if len(view.result.judged) < 2:
+        return []
+    head = ["## Variations that turn a verdict", ""]
+    if not view.turned:
+        return [*head, "None of those that were run."]
+    fit = room - len(head) - 5
     rows = [
-        [_name(paper, str(protocol)), *(_rate(of, study) for study in studies)]
-        for protocol, of in runs.groupby(PROTOCOL)
+        [name, clipped(text, WIDTH - len(name) - 10)] for name, text in view.turned[: max(fit, 0)]
     ]
-    yield from table(["", *studies], rows)
-
-
-def _cost_of_computed(paper: Paper, computed: pd.DataFrame) -> Iterator[str]:
-    costs = computed[PROCESSOR_SECONDS].dropna()
-    text = f"{count(len(computed))} computed points"
-    if not len(costs):
-        text += "; their cost is unknown."
-    else:
-        text += f": {about(math.fsum(costs))} of one processor"
-        if len(costs) < len(computed):
-            text += f" for the {count(len(costs))} whose cost is known"
-        text += "."
-    yield from (text, "")
-    rows = []
-    for study, of in computed.groupby(STUDY, sort=False):
-        mean = of[PROCESSOR_SECONDS].mean()
-        seconds = "–" if math.isnan(mean) else number(mean, 2)
-        rows.append([paper.study(str(study)).title, count(len(of)), seconds])
-    yield from table(["study", "computed points", "processor seconds each, mean"], rows)
-
-
-def _name(paper: Paper, protocol: str) -> str:
-    return paper.names.get(protocol, protocol)
-
-
-def _rate(runs: pd.DataFrame, study: str) -> str:
-    of_study = runs[runs[STUDY] == study]
-    if not len(of_study):
-        return "–"
-    return number(of_study[PROCESSOR_SECONDS].sum() / of_study["duration"].sum(), 2)
+    lines = [*head, *table(["variation", "claims, from and to"], rows)]
+    if len(rows) < len(view.turned):
+        more = count(len(view.turned) - len(rows))
+        lines.append(f"And {more} more: [appendix]({folder}/{APPENDIX}).")
+    return lines

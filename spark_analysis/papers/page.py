@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from spark_analysis.papers.figures import drawings
+from spark_analysis.papers.figures import drawn
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.view import FEW, ReproductionView
 from spark_analysis.papers.wording import (
@@ -38,27 +38,27 @@ def verdict_table(result: Reproduction) -> TextTable:
     Beside it stands what the first seeds decide, as many as the published evaluation had.  Ways to
     run it are named if there are several.
     """
-    studies = _columns(result)
+    studies, view = _columns(result), ReproductionView(result)
+    names = [view.title(study) for study in studies]
     head, keys = ["claim"], []
     for judged in result.judged:
         way = [judged.variation.name] if len(result.judged) > 1 else []
-        head += [", ".join((study, *way)) for study in studies]
+        head += [", ".join((name, *way)) for name in names]
         keys += [(study, judged.variation.key) for study in studies]
         if judged.few:
             few = f"{count(result.paper.seeds)} seeds as published"
-            head += [", ".join((study, *way, few)) for study in studies]
+            head += [", ".join((name, *way, few)) for name in names]
             keys += [(study, FEW + judged.variation.key) for study in studies]
-    mark = ReproductionView(result).mark
     claims = result.paper.claims
-    rows = [[claim.statement, *(mark(claim, *key) for key in keys)] for claim in claims]
+    rows = [[claim.statement, *(view.mark(claim, *key) for key in keys)] for claim in claims]
     note = " ".join(filter(None, (LEGEND, RULES, result.paper.margins)))
-    return TextTable("Claims", note, head, rows, words=len(head))
+    return TextTable("Verdicts by variation", note, head, rows, words=len(head))
 
 
 def marks_table(result: Reproduction) -> TextTable:
     """Return the same in marks, narrow enough for a terminal: a column for each study."""
-    studies = _columns(result)
-    mark = ReproductionView(result).mark
+    studies, view = _columns(result), ReproductionView(result)
+    mark = view.mark
     keys = [judged.variation.key for judged in result.judged]
     rows = [
         [
@@ -70,7 +70,8 @@ def marks_table(result: Reproduction) -> TextTable:
     ways = ", ".join(judged.variation.name for judged in result.judged)
     so_far = [] if result.so_far is None else [result.so_far.text]
     note = " ".join((*so_far, LEGEND, f"From left to right: {ways}."))
-    return TextTable("Claims", note, ["claim", *studies], rows, words=1 + len(studies))
+    head = ["claim", *map(view.title, studies)]
+    return TextTable("Claims", note, head, rows, words=len(head))
 
 
 def _in_a_line(marks: Sequence[str]) -> str:
@@ -92,9 +93,34 @@ def facts(result: Reproduction) -> list[tuple[str, str]]:
     ]
 
 
-def write_page(result: Reproduction, shown: Sequence[tuple[str, Drawing]], path: Path) -> Path:
+class Shown(NamedTuple):
+    """A figure of the page with a name of its own; `main` ones come before the appendix."""
+
+    name: str
+    drawing: Drawing
+    main: bool
+
+
+def claims_table(view: ReproductionView) -> TextTable:
+    """Return the claims with the verdict of the base, and why."""
+    rows = [[str(c.number), c.statement, c.verdict, c.reason] for c in view.claims]
+    head = ["", "claim", "verdict", "why: the part that decides"]
+    return TextTable("Claims", LEGEND, head, rows, words=4)
+
+
+def turned_table(view: ReproductionView) -> TextTable:
+    """Return the variations that turn a verdict."""
+    rows = [[name, text] for name, text in view.turned]
+    head = ["variation", "claims, from and to"]
+    empty = "None of those that were run."
+    return TextTable("Variations that turn a verdict", "", head, rows, words=2, empty=empty)
+
+
+def write_page(result: Reproduction, shown: Sequence[Shown], path: Path) -> Path:
     """Write the page with the figures `shown`, and return its path.  Raises OSError."""
     paper, view = result.paper, ReproductionView(result)
+    numbered = report.numbered([(figure.name, figure.drawing) for figure in shown])
+    main = sum(figure.main for figure in shown)
     html = report.report_environment().get_template("reproduction.html").render(
         title=paper.title,
         citation=paper.citation,
@@ -103,19 +129,28 @@ def write_page(result: Reproduction, shown: Sequence[tuple[str, Drawing]], path:
         so_far=result.so_far,
         failures=view.failures,
         problems=view.problems,
+        answer=view.answer,
+        summary=claims_table(view),
+        differences=view.differences,
+        turned=turned_table(view),
         verdicts=verdict_table(result),
         studies=view.studies(),
-        figures=report.numbered(shown),
+        main=numbered[:main],
+        figures=numbered[main:],
         claims=view.claims,
         variations=[(variation.name, reason) for variation, reason in view.variations],
     )  # fmt: skip
     return report.write_html(path, html)
 
 
-def page_drawings(result: Reproduction) -> list[tuple[str, Drawing]]:
-    """Return the figures of the page, each with a name of its own."""
-    all_judged = result.judged
-    return [d for judged in all_judged for d in drawings(result.paper, judged, all_judged)]
+def page_drawings(result: Reproduction) -> list[Shown]:
+    """Return the figures of the page, the main ones first."""
+    figures = [
+        Shown(f"{figure.name}-{judged.variation.key}", figure.drawing, figure.main)
+        for judged in result.judged
+        for figure in drawn(result.paper, judged, result.judged)
+    ]
+    return sorted(figures, key=lambda figure: not figure.main)
 
 
 def overview_table(result: Reproduction, page: str) -> TextTable:

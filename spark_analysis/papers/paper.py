@@ -21,6 +21,7 @@ from typing import Any, Final
 import pandas as pd
 
 from spark_analysis.engine.pandas_rows import native
+from spark_analysis.papers.answer import SENTENCES, Sentence
 from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.computed import Computed
 from spark_analysis.report.curves import Quantity
@@ -31,6 +32,8 @@ from spark_analysis.sweeps.spec import SweepSpec
 STUDY: Final = "study"
 """Column with the name of a row's study."""
 PROTOCOL: Final = "protocol"
+MAIN: Final = 4
+"""Figures that stand on the page itself; the others are in its appendix."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,8 @@ class Figure:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Columns that are curves of their own, with their names; `series` then has `CURVE`.  The
     quantity's column is a name for all of them, which no study has."""
+    main: bool = False
+    """Whether it is one of the `MAIN` figures of the page; if none is, these are the first."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +207,10 @@ class Paper:
     """Within what its comparisons tie, and by what measures they are made; fixed before any run."""
     names: Mapping[str, str] = field(default_factory=dict)
     """The paper's names of protocols."""
+    answer: tuple[Sentence, ...] = ()
+    """What was found, in at most four sentences, computed from the results."""
+    differences: tuple[str, ...] = ()
+    """What differs from the paper's set-up, a line each; if empty, what the base says of itself."""
 
     def __post_init__(self) -> None:
         studies = {study.name: {axis.column for axis in study.axes} for study in self.studies}
@@ -211,6 +220,10 @@ class Paper:
         for what, keys in (("study", [s.name for s in self.studies]), ("variation", ways),
                            ("claim", claims), ("preset", presets)):  # fmt: skip
             self._check(what, [key for key in keys if keys.count(key) > 1], "occurs twice")
+        if sum(figure.main for figure in self.figures) > MAIN:
+            raise ValueError(f"paper {self.key!r}: more than {MAIN} main figures")
+        if len(self.answer) >= SENTENCES:
+            raise ValueError(f"paper {self.key!r}: more than {SENTENCES - 1} sentences")
         named = [(f"figure {figure.quantity.title!r}", figure.studies) for figure in self.figures]
         named += [(f"claim {claim.key!r}", claim.studies) for claim in self.claims]
         named += [

@@ -47,6 +47,31 @@ def deciding(finding: Finding) -> Comparison | None:
     )
 
 
+def clearness(finding: Finding) -> float:
+    """Return by how much the part that decides leads, in half widths; -inf if none does."""
+    part = deciding(finding)
+    return -math.inf if part is None or math.isnan(part.lead) else part.lead
+
+
+def reason(finding: Finding) -> str:
+    """Return why the verdict is what it is, in a line: the part that decides, and of how many."""
+    part = deciding(finding)
+    if part is None:
+        return "nothing has an interval"
+    decides = [each for each in finding.comparisons if not each.measure]
+    alike = sum(each.verdict is finding.verdict for each in decides)
+    of = f", {alike} of {len(decides)} parts" if alike < len(decides) else ""
+    return f"{measured(part)[2:]}{of}"
+
+
+def turns(finding: Finding, variation: Judged) -> tuple[Finding, Finding] | None:
+    """Return the findings before and after a variation, if it turns the verdict."""
+    before, after = _same(finding, variation.base), _same(finding, variation.findings)
+    if before is None or after is None or before.verdict is after.verdict:
+        return None
+    return before, after
+
+
 def _itself(finding: Finding, judged: Judged) -> str:
     decides = [part for part in finding.comparisons if not part.measure]
     alike = sum(part.verdict is finding.verdict for part in decides)

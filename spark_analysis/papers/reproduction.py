@@ -268,7 +268,7 @@ def write_results(result: Reproduction, folder: Path) -> Path:
     whole(folder / FINDINGS, text + "\n")
     shown = page_drawings(result)
     page = write_page(result, shown, folder / PAGE)
-    write_figures(folder / FIGURES, shown)
+    write_figures(folder / FIGURES, [(figure.name, figure.drawing) for figure in shown])
     return page
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from spark_analysis.papers.answer import answer
 from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.paper import Axis, Variation
-from spark_analysis.papers.remarks import remarks
+from spark_analysis.papers.remarks import clearness, reason, remarks, turns
 from spark_analysis.papers.results import Reproduction, made_by
 from spark_analysis.papers.wording import JOINT, MARKS, measured, why
 from spark_analysis.report.scenario_text import plain
@@ -43,6 +44,10 @@ class ClaimView:
     statement: str
     source: str
     rule: str
+    verdict: str
+    """By the base: one mark, or one for each study."""
+    reason: str
+    """Why, in a line: the part that decides, with its interval and bound."""
     remarks: tuple[str, ...]
     findings: tuple[FindingView, ...]
 
@@ -74,10 +79,68 @@ class ReproductionView:
                 claim.statement,
                 claim.source,
                 claim.rule,
+                *self._verdict(claim),
                 tuple(remarks(self.result, claim)),
                 tuple(self._findings(claim)),
             )
             for number, claim in enumerate(self.result.paper.claims, start=1)
+        )
+
+    @property
+    def answer(self) -> list[str]:
+        """The answer, in at most five sentences."""
+        if not self.result.judged:
+            return []
+        base, paper = self.result.judged[0], self.result.paper
+        return answer(paper.answer, paper.claims, base.points, base.findings)
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """What differs from the paper's set-up, a line each."""
+        paper = self.result.paper
+        return paper.differences or (paper.base.why,)
+
+    @cached_property
+    def turned(self) -> list[tuple[str, str]]:
+        """The variations that turn a verdict by name, and which, by the claims' numbers."""
+        if not self.result.judged:
+            return []
+        base, *variations = self.result.judged
+        rows = []
+        for variation in variations:
+            texts = []
+            for claim in self.claims:
+                for finding in base.findings:
+                    if finding.claim.key != claim.claim.key:
+                        continue
+                    if (pair := turns(finding, variation)) is not None:
+                        before, after = (MARKS[each.verdict] for each in pair)
+                        where = f"{self.title(finding.study)}: " if finding.study else ""
+                        texts.append(f"{claim.number} ({where}{before} → {after})")
+            if texts:
+                rows.append((variation.variation.name, ", ".join(texts)))
+        return rows
+
+    def title(self, study: str) -> str:
+        """Return what a study is called on a page."""
+        titles = {each.name: each.title for each in self.result.paper.studies}
+        return titles.get(study, study)
+
+    def _verdict(self, claim: Claim) -> tuple[str, str]:
+        """Return the marks of a claim by the base, and why."""
+        judged = self.result.judged[:1]
+        findings = [f for way in judged for f in way.findings if f.claim.key == claim.key]
+        if not findings:
+            return "–", ""
+        marks = {self.title(f.study): MARKS[f.verdict] for f in findings}
+        if len(set(marks.values())) == 1:
+            least = min(findings, key=clearness)
+            where = f"{self.title(least.study)}: " if len(findings) > 1 else ""
+            return next(iter(marks.values())), where + reason(least)
+        order = sorted(findings, key=clearness)
+        return (
+            ", ".join(f"{mark} {study}" for study, mark in marks.items()),
+            "; ".join(f"{self.title(f.study)}: {reason(f)}" for f in order),
         )
 
     def _findings(self, claim: Claim) -> Sequence[FindingView]:
@@ -119,6 +182,7 @@ class ReproductionView:
 
         rows = [
             [
+                study.name,
                 study.title,
                 "; ".join(
                     line(axis, preset.values[study.name][axis.column]) for axis in study.axes
@@ -127,4 +191,4 @@ class ReproductionView:
             for study in self.result.paper.studies
             if study.name in preset.values
         ]
-        return TextTable("Studies", preset.summary, ["study", "axes"], rows, words=2)
+        return TextTable("Studies", preset.summary, ["name", "study", "axes"], rows, words=3)

@@ -40,7 +40,8 @@ def measured(comparison: Comparison) -> str:
         ends = f" [{number(interval.low)}, {number(interval.high)}]"
     sign = "+" if interval.mean > 0 and comparison.unit != TIMES else ""
     mark = MARKS[comparison.verdict]
-    return f"{mark} {text}: {sign}{number(interval.mean)}{ends} {comparison.unit}".rstrip()
+    line = f"{mark} {text}: {sign}{number(interval.mean)}{ends} {comparison.unit}".rstrip()
+    return f"{line} (bound: {comparison.bound})" if comparison.bound else line
 
 
 def seeds_of(preset: Preset) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from spark_analysis.papers.georendezvous.networks import CellNetwork, Pair, hops_from, transmissions
 
-REPLICAS: Final = (1, 2, 4, 8, 16, 32)
+REPLICAS: Final = (1, 2, 4, 7, 8, 16, 32)
 MOST: Final = 255
 """Most hops that the header of a frame can count; longer paths count as this."""
 TREES: Final = 20

@@ -93,7 +93,10 @@ class _Recorder(NullRecorder):
 
 
 class CellRun:
-    """A run of the protocol with pairs of publishers and subscribers."""
+    """A run of the protocol with pairs of publishers and subscribers.
+
+    `operations` are those of the clients, if not each pair's own; the run ends at `end`, s.
+    """
 
     def __init__(
         self,
@@ -103,11 +106,13 @@ class CellRun:
         pairs: Sequence[Pair],
         replicas: int,
         tried: int,
+        operations: Sequence[Operation] | None = None,
+        end: float = END,
     ) -> None:
         self.network = network
         self.pairs = {pair.event: pair for pair in pairs}
         """By the first event; the second has the next sequence number."""
-        topology = UniformField(drawn_seed(nodes, seed), END, {"nodes": nodes, "range": RANGE})
+        topology = UniformField(drawn_seed(nodes, seed), end, {"nodes": nodes, "range": RANGE})
         parameters = {
             "replicas": replicas,
             "nearest": tried,
@@ -123,7 +128,7 @@ class CellRun:
         }
         scenario = topology.scenario(
             ProtocolSpec(name="georendezvous", parameters=parameters),
-            _Script(tuple(_operations(pairs))),
+            _Script(tuple(_operations(pairs) if operations is None else operations)),
         )
         recorder = _Recorder(scenario)
         simulation = Simulation(scenario, recorder)
@@ -238,8 +243,8 @@ def ways(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
         yield {"replicas": replicas, "missing": missing, **ratios(through, direct, radio)}
 
 
-def signalling(nodes: int, tried: int, seed: int) -> dict[str, Any]:
-    """Return what a subscriber that tries so many of `OF` cells costs, and what nodes store.
+def signalling(nodes: int, tried: int, seed: int, replicas: int = OF) -> dict[str, Any]:
+    """Return what a subscriber that tries so many of the cells costs, and what nodes store.
 
     Messages are counted per subscriber; unnecessary are those that concern a rendezvous cell that
     it did not choose: a subscription, a notification and a prune each.  `frames` are
@@ -247,7 +252,7 @@ def signalling(nodes: int, tried: int, seed: int) -> dict[str, Any]:
     """
     network = CellNetwork(nodes, seed)
     pairs = network.pairs()
-    run = CellRun(network, nodes, seed, pairs, OF, tried)
+    run = CellRun(network, nodes, seed, pairs, replicas, tried)
     notified = run.notified()
     chosen = {
         pair.topic: next(iter(notified[pair.publisher, pair.event[1] + 1][pair.subscribers[0]]), -1)
@@ -261,10 +266,10 @@ def signalling(nodes: int, tried: int, seed: int) -> dict[str, Any]:
         counts[name] += 1
         if name in ("subscription", "notification", "prune") and key != chosen[topic]:
             counts["unnecessary"] += 1
-    entries = _entries(run)
+    by_cell = entries(run)
     number = len(pairs)
     members = {cell: len(nodes_in) for cell, nodes_in in network.members.items()}
-    stored = [entries.get(cell, 0) for cell, count in members.items() for _ in range(count)]
+    stored = [by_cell.get(cell, 0) for cell, count in members.items() for _ in range(count)]
     second = [
         min(notified[pair.publisher, pair.event[1] + 1][pair.subscribers[0]].values(), default=0)
         for pair in pairs
@@ -280,6 +285,16 @@ def signalling(nodes: int, tried: int, seed: int) -> dict[str, Any]:
         "stored": fmean(stored),
         "stored_most": max(stored),
     }
+
+
+def cells(nodes: int, replicas: int, seed: int) -> dict[str, Any]:
+    """Return what signalling costs and nodes store if topics have so many cells.
+
+    Subscribers try the `TRIED` nearest of them; `signals` are all transmissions but of events.
+    """
+    row = signalling(nodes, min(TRIED, replicas), seed, replicas)
+    signals = sum(value for name, value in row.items() if name.endswith("_frames"))
+    return {"signals": signals, "stored": row["stored"]}
 
 
 def _messages(run: CellRun) -> Iterator[tuple[str, str, int]]:
@@ -311,7 +326,7 @@ def _signals(sent: Iterable[SentFrame]) -> Iterator[tuple[str, int]]:
             yield Kind(frame.kind).name.lower(), 1
 
 
-def _entries(run: CellRun) -> dict[tuple[int, int], int]:
+def entries(run: CellRun) -> dict[tuple[int, int], int]:
     """Return how many entries each cell's nodes were told to store, by cell."""
     stored: dict[tuple[int, int], set[tuple[int, int, int, bytes]]] = defaultdict(set)
     for _, _, _, frame in run.sent:

@@ -26,7 +26,8 @@ from spark_analysis.papers.georendezvous.plane import (
     plane_by_nearest,
     plane_by_replicas,
 )
-from spark_analysis.papers.georendezvous.runs import signalling, trees, ways
+from spark_analysis.papers.georendezvous.runs import cells, signalling, trees, ways
+from spark_analysis.papers.georendezvous.stable import savings, stable
 from spark_analysis.papers.georendezvous.theorem import theorem
 from spark_analysis.papers.georendezvous.voids import without_voids
 from spark_analysis.papers.paper import (
@@ -74,7 +75,7 @@ SIZES: Final = (80, 150, 300, 600, 1200, 3000)
 RUNS: Final = 40
 """Most networks of each size that run the whole protocol; graphs are computed for all."""
 FEWER: Final = 10
-"""Networks for signalling and the theorem."""
+"""Networks for signalling."""
 SWITCHED: Final = 50
 """Networks, and values of the plane, that show what makes the plane differ."""
 TREE_RUNS: Final = 6
@@ -112,6 +113,11 @@ def _systems(scope: Scope) -> SweepSpec:
         {"nearest": "0", "topics": "10", "subscribers": "1", "advertise": "true"},
         draws=("nodes",),
     )
+
+
+def _stable(scope: Scope) -> Computed:
+    vary = {column: scope.values[column] for column in ("nodes", "tried")}
+    return Computed(stable, vary, min(scope.seeds, FEWER), settings={"replicas": OF})
 
 
 def _at_3000(seconds: float, least: float) -> Callable[[Mapping[str, Any], float], float]:
@@ -175,6 +181,27 @@ STUDIES: Final = (
         _computed(signalling, ("nodes", "tried"), FEWER),
         per_point(1.0),
     ),
+    Study(
+        "stable",
+        f"a new subscriber where all {OF} cells are notified",
+        (NODES, TRIED_AXIS),
+        _stable,
+        per_point(1.5),
+    ),
+    Study(
+        "savings",
+        f"a new subscriber that tries {TRIED} cells, beside one that tries all",
+        (NODES, REPLICAS),
+        _computed(savings, ("nodes", "replicas"), FEWER),
+        per_point(4.0),
+    ),
+    Study(
+        "cells",
+        "signalling and state by number of cells",
+        (NODES, REPLICAS),
+        _computed(cells, ("nodes", "replicas"), FEWER),
+        per_point(1.0),
+    ),
     # Added when the figures had shown that the plane and the networks differ.
     Study(
         "moves",
@@ -194,7 +221,7 @@ STUDIES: Final = (
         "theorem",
         "theorem 3.1",
         (NODES,),
-        _computed(theorem, BY_NODES, FEWER),
+        _computed(theorem, BY_NODES),
         _at_3000(1.2, 0.02),
     ),
     Study(
@@ -220,6 +247,9 @@ def _preset(name: str, summary: str, sizes: tuple[int, ...], **rest: Any) -> Pre
         "trees": {**one_size, "subscribers": receivers},
         "protocol-trees": {**one_size, "subscribers": receivers},
         "signalling": {**one_size, "tried": (1, 2, 4, 8)},
+        "stable": {**one_size, "tried": (1, 2, 4, 8)},
+        "savings": {**one_size, "replicas": (4, 8, 16)},
+        "cells": {**one_size, "replicas": (1, OF)},
         "moves": {},
         "voids": one_size,
         "theorem": {"nodes": sizes},
@@ -316,6 +346,35 @@ FIGURES: Final = (
         only=_at_one_size,
     ),
     Figure(("graph",), RADIO, REPLICAS, (NODES,)),
+    Figure(
+        ("stable",),
+        Quantity(
+            "unnecessary",
+            "Unnecessary messages where all cells are notified",
+            f"Of a new subscriber; 3(n-1) by the paper. {_MEAN}",
+            "messages",
+        ),
+        TRIED_AXIS,
+        (NODES,),
+    ),
+    Figure(
+        ("savings",),
+        Quantity(
+            "frames",
+            "Transmissions of a new subscriber",
+            f"On every hop, broadcasts inside cells included. {_MEAN}",
+            "frames",
+        ),
+        REPLICAS,
+        (CURVE,),
+        columns={"frames_all": "all cells tried", "frames_two": f"the {TRIED} nearest tried"},
+    ),
+    Figure(
+        ("cells",),
+        Quantity("stored", "State by number of cells", f"Entries of a node. {_MEAN}", "entries"),
+        REPLICAS,
+        (NODES,),
+    ),
     *(
         Figure(
             ("signalling",),
@@ -324,7 +383,7 @@ FIGURES: Final = (
             (NODES,),
         )
         for column, title, caption, unit in (
-            ("unnecessary", "Unnecessary messages", "Of a subscriber, on the air.", "messages"),
+            ("unnecessary", "Messages of cells not chosen", "No other subscriber.", "messages"),
             ("duplicates", "Duplicates before pruning", "Of a first event, on the air.", "events"),
             ("stored", "State of a node", "Advertisers and subscriptions stored.", "entries"),
             ("stored_most", "State of the busiest node", "The same, largest.", "entries"),

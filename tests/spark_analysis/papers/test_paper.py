@@ -21,7 +21,7 @@ from spark_analysis.papers import registry
 from spark_analysis.papers.claims import Claim, judge
 from spark_analysis.papers.computed import Computed, run_computed
 from spark_analysis.papers.cost import PresetCost, about, preset_cost
-from spark_analysis.papers.figures import drawings, panels
+from spark_analysis.papers.figures import drawn, panels
 from spark_analysis.papers.paper import Axis, Figure, Preset, Variation, ends_and_middle
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.curves import Quantity
@@ -291,5 +291,5 @@ def test_the_example_of_the_documentation_is_a_paper(
         "cheaper": "holds",
         "grows": "holds",
     }
-    (_, drawing), *_ = drawings(paper, Judged(paper.base, points, tuple(findings.values())))
-    assert "Equation 1: 20 frames at 20, 40 frames at 40" in drawing.description
+    first, *_ = drawn(paper, Judged(paper.base, points, tuple(findings.values())))
+    assert "Equation 1: 20 frames at 20, 40 frames at 40" in first.drawing.description

@@ -149,7 +149,9 @@ def test_so_far_has_whole_seeds_alone(tmp_path: Path) -> None:
     (base,) = result.judged
     counted = base.points.groupby("seed", dropna=False).size()
     assert counted.tolist() == [4, 4, 4, 4]  # the last are rows of the formula, without a seed
-    text = write_markdown(result, tmp_path / "m.md", "command").read_text(encoding="utf-8")
+    page = write_markdown(result, tmp_path / "m.md", "command")
+    assert f"**So far: {3 * 4 + 2} of {ALL} computed points.**\n" in page.read_text("utf-8")
+    text = (tmp_path / "m" / "appendix.md").read_text(encoding="utf-8")
     assert f"**So far: {3 * 4 + 2} of {ALL} computed points.**\n\n- As published: the" in text
     # A seed in between counts, and the one that is not whole is named as missing.
     first = next(path for path in (tmp_path / "walks" / "points").iterdir() if of(path) == 1)
@@ -193,7 +195,7 @@ def test_a_fresh_folder_goes_on_from_published_points(tmp_path: Path) -> None:
     assert made(tmp_path / "drawn") == 0
     same(drawn, whole)
     bytes_of = {path.name: path.read_bytes() for path in again.iterdir()}
-    assert {"walks.parquet", "formula.parquet"} == set(bytes_of)
+    assert {"walks.parquet", "formula.parquet", "appendix.md"} == set(bytes_of)
     publish(drawn, tmp_path / "again")
     assert {path.name: path.read_bytes() for path in again.iterdir()} == bytes_of
 

@@ -24,8 +24,9 @@ from emulation.scenario.provenance import version
 from emulation.scenario.records import CodeRecord
 from spark_analysis import sweeps
 from spark_analysis.papers import computed, page
+from spark_analysis.papers.appendix import APPENDIX
 from spark_analysis.papers.claims import Finding, judge
-from spark_analysis.papers.markdown import write_markdown
+from spark_analysis.papers.markdown import LINES, WIDTH, write_markdown
 from spark_analysis.papers.page import marks_table, verdict_table
 from spark_analysis.papers.paper import Preset, Variation
 from spark_analysis.papers.published import read_known
@@ -52,6 +53,12 @@ from tests.spark_analysis.papers.six_points import as_published
 SERVED = Variation("served", "voids served", {"serve_voids": "true"}, "Why not.")
 LATE = Variation("late", "a late one", {}, "To see.", ("freeway", "manhattan"), added="It was odd.")
 STUDIES = ("freeway", "manhattan", "freeway-load", "manhattan-load")
+
+
+def texts(page: Path) -> str:
+    """Return a page with its appendix."""
+    appendix = page.with_suffix("") / APPENDIX
+    return page.read_text(encoding="utf-8") + appendix.read_text(encoding="utf-8")
 
 
 def preset(name: str) -> Preset:
@@ -182,17 +189,27 @@ def test_a_repository_keeps_it_as_markdown_with_its_figures(
 ) -> None:
     page = write_markdown(as_reproduced, tmp_path / "six.md", "./run_testbed.sh reproduce it")
     text = page.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= WIDTH
     assert text.startswith("# Six publish/subscribe schemes for vehicles\n")
     assert "    ./run_testbed.sh reproduce it\n" in text
     assert "(../papers.md#six-schemes)" in text
     assert "Ties are within 2 points of delivery" in text
-    figures = re.findall(r"!\[.+\]\((.+\.svg)\)", text)
+    main = re.findall(r"!\[.+\]\((.+\.svg)\)", text)
+    assert len(main) == 4
+    assert "| voids served | 1 (freeway: ✓ → ✕)" in text
+    assert "](six/appendix.md)" in text
+    short, text = text, (tmp_path / "six" / APPENDIX).read_text(encoding="utf-8")
+    assert "](../six.md)" in text
+    figures = [f"six/{name}" for name in re.findall(r"!\[.+\]\((.+\.svg)\)", text)]
     assert len(figures) == 10
+    assert set(main) <= set(figures)
     for figure in figures:
         root = ElementTree.parse(tmp_path / figure).getroot()
         assert root.tag.endswith("svg")
     assert sorted(path.name for path in (tmp_path / "six").iterdir()) == sorted(
-        Path(figure).name for figure in figures
+        [APPENDIX, *(Path(figure).name for figure in figures)]
     )
     for index, claim in enumerate(CLAIMS, start=1):
         assert f"### {index}. {claim.statement}\n" in text
@@ -213,7 +230,8 @@ def test_a_repository_keeps_it_as_markdown_with_its_figures(
     assert re.search(r"\| B-AODV \| 7\d\.\d ± 0\.\d+ \|", text)
     # The same results give the same bytes, and nothing is left beside them.
     again = write_markdown(as_reproduced, tmp_path / "again.md", "./run_testbed.sh reproduce it")
-    assert again.read_text(encoding="utf-8") == text.replace("](six/", "](again/")
+    assert again.read_text(encoding="utf-8") == short.replace("](six/", "](again/")
+    assert texts(again).endswith(text.replace("](../six.md)", "](../again.md)"))
     assert {path.name for path in tmp_path.iterdir()} == {"six.md", "six", "again.md", "again"}
     for figure in figures:
         name = Path(figure).name
@@ -228,7 +246,7 @@ def test_the_page_names_the_commits_that_made_its_points(
         sums = Preset("sums", "the closed form", {"formula": {"cells": cells}})
         result = reproduce(replace(made_up.PAPER, presets=(sums,)), sums, tmp_path / "results")
         file = write_markdown(result, tmp_path / "sums.md", "command")
-        return file.read_text(encoding="utf-8")
+        return texts(file)
 
     monkeypatch.setattr(computed, "code", lambda: CodeRecord(commit=40 * "a", changed=True))
     text = page_with((4, 8))
@@ -343,7 +361,7 @@ def test_a_small_reproduction_runs_and_is_not_run_again(
     assert f"{escape(point)}: node 3 &lt;broke&gt;" in html
     assert stamps
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
-    text = write_markdown(result, tmp_path / "six.md", "command").read_text(encoding="utf-8")
+    text = texts(write_markdown(result, tmp_path / "six.md", "command"))
     assert "16 runs, 4 simulated minutes" in text
     made = version().rpartition("commit ")[2]
     assert f"The points were made by commit {made}.\n" in text
