@@ -76,7 +76,7 @@ _BOTH: Final = ("freeway", "manhattan")
 
 BASE: Final = Variation(
     "published",
-    "tours may repeat",
+    "as published",
     PUBLISHED,
     "The paper's own set-up: ns-2.35's AODV, MAC and radio, GPSR as Karp and Kung published it, "
     "vehicles of a freeway in one direction, maps on which most topics hash to voids, and voids "
@@ -85,7 +85,7 @@ BASE: Final = Variation(
 
 ENDED: Final = Variation(
     "ended",
-    "tours end, voids served",
+    "as published, tours end and voids served",
     _but(edges_once="true", serve_voids="true"),
     "The base with both readings of the paper under which its tours of voids end: a frame that "
     "would take an edge of its face again has toured it, and the node nearest to a location in a "
@@ -98,7 +98,7 @@ ENDED: Final = Variation(
 
 CONTROL: Final = Variation(
     "as-long",
-    "tours may repeat, as long as variations",
+    "as published, as long as variations",
     PUBLISHED,
     "The base over as many seconds and seeds as variations have, changed in nothing else: what "
     "turns here is no mechanism's doing, and the others are compared with it.",
