@@ -2,7 +2,8 @@
 
 Nothing in them is typed by hand, so they cannot outlive the numbers.  A variation may have fewer
 speeds and seeds than the base; it turns a verdict only if the base, judged at the same speeds and
-seeds, has another one (`Judged.base`).
+seeds, has the opposite one (`Judged.base`).  Holds and does not hold are opposite: a part whose
+interval was all on one side is then all on the other, at the same points and draws.
 """
 
 from __future__ import annotations
@@ -99,10 +100,10 @@ def _turns(finding: Finding, variations: Sequence[Judged]) -> list[str]:
         if before is None or after is None:
             continue
         name = judged.variation.name
-        if before.verdict is after.verdict:
-            unturned.append(name)
-        else:
+        if {before.verdict, after.verdict} == {Verdict.HOLDS, Verdict.FAILS}:
             turned.append(f"{name}: {_change(before, after)}")
+        else:
+            unturned.append(name)
         move = _move(deciding(before), after)
         if move is not None:
             moves.append((*move, name))

@@ -45,12 +45,15 @@ from topologies.catalog import make_scenario
 TOPOLOGY: Final = "manhattan"
 SPEED: Final = "10"
 ONCE: Final = {"edges_once": "true"}
+ENTRY: Final = {"entry_counts": "false"}
 PLANAR: Final = {"replanarize": "positions"}
 FAST: Final = {"data_rate": "11", "basic_rate": "11"}
 BASE: Final = "base"
 CASES: Final[dict[str, dict[str, str]]] = {
     BASE: {},
+    "entries never end a tour": ENTRY,
     "a tour ends at any edge": ONCE,
+    "entries never end a tour, a tour ends at any edge": ENTRY | ONCE,
     "11 Mb/s": FAST,
     "a tour ends at any edge, 11 Mb/s": ONCE | FAST,
     "K is the range": {"proximity": "1"},
