@@ -41,7 +41,6 @@ def measured(comparison: Comparison) -> str:
     sign = "+" if interval.mean > 0 and comparison.unit != TIMES else ""
     mark = MARKS[comparison.verdict]
     line = f"{mark} {text}: {sign}{number(interval.mean)}{ends} {comparison.unit}".rstrip()
-    line = f"{mark} {text}: {sign}{number(interval.mean)}{ends} {comparison.unit}".rstrip()
     if comparison.bound:
         line += f" (bound: {comparison.bound})"
     return f"{line} ({comparison.note})" if comparison.note else line

@@ -198,7 +198,7 @@ BY_LOAD: Final = tuple(f"{topology}-load" for topology in MIDDLE)
 
 FIGURES: Final = (
     *(
-        Figure((study,), quantity, SPEED, (SCHEME,))
+        Figure((study,), quantity, SPEED, (SCHEME,), main=quantity in (DELIVERY, DELAY))
         for study in BY_SPEED
         for quantity in (DELIVERY, DELAY, MEDIAN, LOAD)
     ),

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from nodeapp.pubsub.registry import typed
 from nodeapp.routing.aodv_ns2 import NS2
 from spark_analysis.papers.cost import preset_cost
+from spark_analysis.papers.markdown import write_markdown
 from spark_analysis.papers.paper import Preset, Variation
+from spark_analysis.papers.reproduction import judgement
+from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.six_schemes import PAPER
 from spark_analysis.papers.six_schemes.names import OVER_AODV, PAPER_NAMES, SCHEMES
 from spark_analysis.papers.six_schemes.ways import (
@@ -25,6 +30,7 @@ from spark_analysis.papers.six_schemes.ways import (
     settings_of,
 )
 from spark_analysis.sweeps.spec import SweepSpec, points
+from tests.spark_analysis.papers.six_points import as_published
 from topologies.catalog import all_parameters
 
 
@@ -174,3 +180,25 @@ def test_the_cost_grows_with_the_load_over_aodv_and_is_minutes_for_the_quick_pre
     assert growth("broker-gpsr") == 1.0  # refreshes that tour voids cost most, at any rate
     assert preset_cost(PAPER, preset("quick")).seconds / 2 < 15 * 60
     assert preset_cost(PAPER, preset("paper")).seconds / 2 > 3600
+
+
+def test_the_page_has_both_bases_and_the_answer(tmp_path: Path) -> None:
+    points = pd.concat([as_published(study) for study in ("freeway", "manhattan")])
+    base = judgement(PAPER, BASE, points)
+    ended = judgement(PAPER, ENDED, points.assign(load_mean=300.0), base)
+    page = write_markdown(
+        Reproduction(PAPER, preset("quick"), (base, ended), {}), tmp_path / "six.md", "reproduce"
+    )
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 120
+    answer = "\n".join(lines[: lines.index("## Claims")])
+    assert "The broker delivers 93.3 % on `freeway`" in answer
+    assert "taken together (Holm, 5 %): 1, " in answer
+    head = next(line for line in lines if line.startswith("|  | claim"))
+    assert f"| verdict | {ENDED.name} | why" in head
+    rows = [line for line in lines if line.startswith("| ")]
+    (load,) = (line for line in rows if "load nodes much more" in line)
+    assert load.split(" | ")[2:4] == ["✓", "✕"]
+    text = "\n".join(lines)
+    assert text.count("![") == 4
+    assert all(each[:60] in text for each in PAPER.differences)
