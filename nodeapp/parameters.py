@@ -5,7 +5,8 @@ topology's `build`:
 
     hello_interval: Annotated[float, Param("s between beacons", low=0.05, high=3600)] = 1.0
 
-`parameters_of` reads such declarations, `convert` turns what a user typed into values.
+`parameters_of` reads such declarations, `convert` turns what a user typed into values.  A choice
+may be a profile: it changes the defaults of other parameters.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import inspect
 import math
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
 Scalar = int | float | str | bool
+Profiles = Mapping[str, Mapping[str, Scalar]]
+"""Of choices that are profiles: the defaults of other parameters, by name."""
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
@@ -43,6 +46,7 @@ class Param:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
+    profiles: Profiles = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class Parameter:
     high: float | None = None
     choices: tuple[str, ...] = ()
     help: str = ""
+    profiles: Profiles = field(default_factory=dict, hash=False)
 
     def convert(self, value: object) -> Scalar:
         """Return `value`, which may be text, as this parameter's type.
@@ -123,14 +128,15 @@ def _parameters_of(declaration: Callable[..., object]) -> tuple[Parameter, ...]:
             raise TypeError(f"{owner}: {name} must be an int, float, str or bool with a default")
         declared.append(
             Parameter(
-                name, kind, argument.default, about.low, about.high, about.choices, about.help
+                *(name, kind, argument.default, about.low, about.high, about.choices),
+                *(about.help, about.profiles),
             )
         )
     return tuple(declared)
 
 
 def convert(parameters: Iterable[Parameter], values: Mapping[str, object]) -> dict[str, Scalar]:
-    """Return a value for every parameter: the given one, else the default.
+    """Return a value for every parameter: the given one, else that of a profile, or the default.
 
     Raises `ParameterError` for a name that is not one of the parameters, or a value that is not
     allowed.
@@ -142,7 +148,13 @@ def convert(parameters: Iterable[Parameter], values: Mapping[str, object]) -> di
             raise ParameterError(
                 f"no parameter {name!r}{suggestion(name, known)}; there are: {names}"
             )
+    profiled: dict[str, Scalar] = {}
+    for name, parameter in known.items():
+        if parameter.profiles:
+            profiled |= parameter.profiles.get(str(values.get(name, parameter.default)), {})
     return {
-        name: parameter.convert(values[name]) if name in values else parameter.default
+        name: parameter.convert(values[name])
+        if name in values
+        else profiled.get(name, parameter.default)
         for name, parameter in known.items()
     }

@@ -43,7 +43,7 @@ MODULES: Final = (
     *(
         f"nodeapp.routing.{name}"
         for name in (
-            *("aodv", "aodv_blacklist", "aodv_errors", "aodv_links", "aodv_repair"),
+            *("aodv", "aodv_blacklist", "aodv_breaks", "aodv_errors", "aodv_links", "aodv_repair"),
             *("aodv_search", "aodv_table", "aodv_wire", "gpsr", "neighbours"),
         )
     ),

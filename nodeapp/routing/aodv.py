@@ -10,8 +10,9 @@ over it so by a ROUTE_ERROR (6.11).
 
 The parts: `aodv_table` has the routes and the rules for sequence numbers, `aodv_search` the rings
 and the frames that wait, `aodv_links` hellos and lost neighbours, `aodv_blacklist` neighbours that
-hear nothing, `aodv_errors` the sending of errors, `aodv_repair` local repair, which is an option,
-`aodv_wire` the bodies of messages.
+hear nothing, `aodv_breaks` broken links and routes, `aodv_errors` the sending of errors,
+`aodv_repair` local repair, which is an option, `aodv_wire` the bodies of messages, and `aodv_ns2`
+what ns-2 does otherwise, which is a setting for each clause.
 
 What the RFC leaves open:
   * precursors are also the neighbours that frames for a destination came from, so that errors
@@ -36,13 +37,14 @@ Source: docs/papers.md#aodv.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.routing import aodv_wire
 from nodeapp.routing.aodv_blacklist import Blacklist
+from nodeapp.routing.aodv_breaks import Breaks
 from nodeapp.routing.aodv_errors import ErrorSender
 from nodeapp.routing.aodv_links import LinkMonitor
 from nodeapp.routing.aodv_parameters import AodvParameters
@@ -53,10 +55,9 @@ from nodeapp.routing.aodv_wire import (
     ACKNOWLEDGE,
     DESTINATION_ONLY,
     GRATUITOUS,
-    NO_DELETE,
     UNKNOWN,
 )
-from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_ONE_WAY, Frame, Kind, WireError, decode
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_ONE_WAY, Frame, Kind, WireError
 
 __all__ = ["Aodv", "AodvParameters"]
 
@@ -85,7 +86,6 @@ class Aodv:
             Kind.HELLO: self._hello_received,
             Kind.ROUTE_REQUEST: self._request_received,
             Kind.ROUTE_REPLY: self._reply_received,
-            Kind.ROUTE_ERROR: self._error_received,
             Kind.ROUTE_REPLY_ACK: self._acknowledgement_received,
         }
         self.table = RouteTable(parameters.delete_period)
@@ -97,11 +97,14 @@ class Aodv:
         self._counters = counters
         self._deliver = deliver
         self._active_timeout = parameters.active_route_timeout
+        self._data_refreshes = parameters.data_refreshes
+        self._data_precursors = parameters.data_precursors
+        self._drop_loops = parameters.drop_loops
         self._request_id = self.sequence
         self._seen = SeenRequests(parameters.path_discovery_time)
         self._links = LinkMonitor(host, parameters)
         self._blacklist = Blacklist(host, parameters, counters)
-        self._errors = ErrorSender(host, parameters.rerr_ratelimit, counters, self._links.broadcast)
+        errors = ErrorSender(host, parameters, self.table, counters, self._links.broadcast)
         self._searches = Searches(
             host,
             parameters,
@@ -113,13 +116,18 @@ class Aodv:
             replaces,
         )
         self._repairs = Repairs(
-            self._me, parameters, self.table, self._searches, self._errors, counters
+            *(self._me, host.now(), parameters, self.table, self._searches, errors, counters)
         )
+        self._breaks = Breaks(
+            *(host, parameters, self.table, self._links, self._blacklist, errors, self._repairs),
+            *(counters, self.handlers, self._send),
+        )
+        self.handlers[Kind.ROUTE_ERROR] = self._breaks.error_received
         self._next_cleaning = 0.0
 
     def start(self) -> None:
         """Begin to say hello when that is due, and to watch neighbours."""
-        if self._parameters.link_feedback and self._host.watch_links(self._unacknowledged):
+        if self._parameters.link_feedback and self._host.watch_links(self._breaks.unacknowledged):
             self._links.rely_on_feedback()
         first = self._host.rng.uniform(0.0, self._parameters.hello_interval)
         self._host.call_later(first, self._tick)
@@ -145,7 +153,7 @@ class Aodv:
         """Send a frame of this node's own, or let it wait for a route."""
         now = self._host.now()
         route = self._route(frame.destination, now)
-        if route is not None:
+        if route is not None and not route.in_repair:
             self._transmit(frame, route, now)
         else:
             self._searches.add(frame)
@@ -155,33 +163,40 @@ class Aodv:
         destination = frame.destination
         if destination in (ANY_NODE, BROADCAST):
             raise WireError("a data frame for no node")
+        if self._drop_loops and frame.originator == self._me:
+            self._counters["own frames that came back"] += 1
+            return
         now = self._host.now()
         self._links.heard(sender, now)
         expires = now + self._active_timeout
         self._links.on_active_route(expires)
-        self.table.extend(sender, sender, now, expires)
-        one_way = frame.flags & FLAG_ONE_WAY
-        if not one_way and not self.table.extend(frame.originator, sender, now, expires):
-            frame = frame._replace(flags=frame.flags | FLAG_ONE_WAY)
+        if self._data_refreshes:
+            self.table.extend(sender, sender, now, expires)
+            one_way = frame.flags & FLAG_ONE_WAY
+            if not one_way and not self.table.extend(frame.originator, sender, now, expires):
+                frame = frame._replace(flags=frame.flags | FLAG_ONE_WAY)
         if destination == self._me:
             self._deliver(frame)
             return
         route = self._route(destination, now)
-        if route is not None:
-            route.precursors.add(sender)
+        if route is not None and route.in_repair:
+            self._searches.add(frame)
+        elif route is not None:
+            if self._data_precursors:
+                route.precursors.add(sender)
             self._transmit(frame, route, now)
         elif not self._repairs.take(frame, sender, now):
-            self._no_route(destination, sender, now)
+            self._breaks.no_route(destination, sender, now)
 
     def _route(self, destination: int, now: float) -> AodvRoute | None:
         """Return a valid route over a neighbour that is not lost."""
         route = self.table.valid(destination, now)
         if route is not None and self._links.is_lost(route.next_hop, now):
-            self._link_broken(route.next_hop, None, now)
+            self._breaks.link_broken(route.next_hop, None, now)
             return None
         return route
 
-    def _transmit(self, frame: Frame, route: AodvRoute, now: float) -> None:
+    def _transmit(self, frame: Frame, route: AodvRoute, now: float, wait: float = 0.0) -> None:
         if frame.ttl == 0 or frame.hops == 255:
             self._counters["time to live used up"] += 1
             return
@@ -189,19 +204,27 @@ class Aodv:
         expires = now + self._active_timeout
         self._links.on_active_route(expires)
         route.extend(expires)
-        self.table.extend(next_hop, next_hop, now, expires)
+        if self._data_refreshes:
+            self.table.extend(next_hop, next_hop, now, expires)
         self._links.used(next_hop, now)
-        self._host.send(next_hop, frame.forwarded().encode())
+        datagram = frame.forwarded().encode()
+        if wait > 0.0:
+            self._host.call_later(wait, self._host.send, next_hop, datagram)
+        else:
+            self._host.send(next_hop, datagram)
 
-    def _found(self, destination: int, now: float) -> None:
-        """Send what waits for a route to a destination, if there is one now."""
+    def _found(self, destination: int, now: float, pacing: float = 0.0) -> None:
+        """Send what waits for a route to a destination, if there is one now.
+
+        `pacing` are the seconds between two frames.
+        """
         if destination not in self._searches:
             return
         route = self._route(destination, now)
-        if route is not None:
+        if route is not None and not route.in_repair:
             self._repairs.done(destination, route, now)
-            for frame in self._searches.finish(destination):
-                self._transmit(frame, route, now)
+            for number, frame in enumerate(self._searches.finish(destination, route.hops)):
+                self._transmit(frame, route, now, number * pacing)
 
     def _search_failed(self, destination: int) -> None:
         self._repairs.failed(destination, self._host.now())
@@ -281,15 +304,19 @@ class Aodv:
 
         Not with one that may have expired when the reply is there and the first frame here.
         """
-        if not route.valid or request.flags & DESTINATION_ONLY or route.next_hop == sender:
+        if not route.valid or request.flags & DESTINATION_ONLY:
             return False
         if not request.flags & UNKNOWN and newer(request.destination_sequence, route.sequence):
+            return False
+        if not self._parameters.reply_checks:
+            return True
+        if route.next_hop == sender:
             return False
         way = (2 * hops + route.hops) * self._parameters.node_traversal_time
         if route.expires - now < way:
             return False
         if self._links.is_lost(route.next_hop, now):
-            self._link_broken(route.next_hop, None, now)
+            self._breaks.link_broken(route.next_hop, None, now)
             return False
         return True
 
@@ -298,6 +325,8 @@ class Aodv:
     ) -> None:
         if not request.flags & UNKNOWN and is_reached(request.destination_sequence, self.sequence):
             self.sequence = request.destination_sequence
+        if self._parameters.reply_raises:
+            self.sequence = following(self.sequence)
         lifetime = self._parameters.reply_lifetime
         reply = aodv_wire.RouteReply(self._me, self.sequence, 0, lifetime)
         self._send_reply(originator, self._reply_frame(originator), reply, now)
@@ -367,15 +396,16 @@ class Aodv:
         if target == self._me or reply.hops == 255:
             return
         expires = now + lifetime
-        self.table.learn(target, reply.sequence, reply.hops + 1, sender, now, expires)
+        learnt = self.table.learn(target, reply.sequence, reply.hops + 1, sender, now, expires)
         self._links.on_active_route(expires)
         if frame.destination == self._me:
             self._searches.answered(target, reply.hops + 1, now)
-        self._found(target, now)
+        self._found(target, now, self._parameters.buffer_pacing)
         if frame.destination == self._me:
             return
         route = self._route(target, now)
-        if route is None or not route.known or newer(reply.sequence, route.sequence):
+        stale = not learnt and not self._parameters.better_replies
+        if stale or route is None or not route.known or newer(reply.sequence, route.sequence):
             self._counters["stale replies"] += 1
             return
         if frame.ttl == 0 or frame.hops == 255:
@@ -386,73 +416,8 @@ class Aodv:
         if back is not None:
             route.precursors.add(back.next_hop)
             neighbour = self.table.valid(route.next_hop, now)
-            if neighbour is not None:
+            if neighbour is not None and self._data_precursors:
                 neighbour.precursors.add(back.next_hop)
-
-    # Errors (6.11).
-
-    def _link_broken(
-        self, neighbour: int, frame: Frame | None, now: float, over: Iterable[int] | None = None
-    ) -> None:
-        """Give up the routes over a neighbour that is lost (case i), or let them be repaired.
-
-        `frame` is the data frame that it did not acknowledge, as it was received here; `over` are
-        the destinations of the routes over it, if they are known.
-        """
-        self._links.forget(neighbour)
-        repairable = self._repairs.hops_of_link(frame, now)
-        broken = self.table.break_link(neighbour, now, repairable, over)
-        if broken:
-            self._counters["links broken"] += 1
-            self._errors.tell(broken, now)
-
-    def _unacknowledged(self, neighbour: int, datagram: bytes) -> None:
-        """Take the link layer's report that a link is broken.
-
-        Own frames are sent another way, those of others wait for a repair.  Each attempt costs
-        them one of their time to live, so they end.
-        """
-        self._counters["frames not acknowledged"] += 1
-        now = self._host.now()
-        frame = decode(datagram)
-        if frame.kind in self.handlers:
-            self._link_broken(neighbour, None, now)
-            if frame.kind == Kind.ROUTE_REPLY:
-                self._blacklist.failed(neighbour)
-            return
-        frame = frame._replace(hops=frame.hops - 1)
-        self._link_broken(neighbour, frame._replace(ttl=frame.ttl + 1), now)
-        if frame.originator != self._me:
-            self._repairs.take_back(frame, now)
-        elif self._parameters.salvage:
-            self._send(frame)
-
-    def _no_route(self, destination: int, sender: int, now: float) -> None:
-        """Tell the sender of a frame that there is no route (case ii)."""
-        self._counters["no route"] += 1
-        route = self.table.known(destination, now)
-        sequence = aodv_wire.NO_SEQUENCE
-        if route is not None:
-            self.table.keep(route, now)
-            if route.known:
-                sequence = route.sequence
-        self._errors.send([(destination, sequence)], {sender}, now)
-
-    def _error_received(self, frame: Frame, sender: int) -> None:
-        """Take a ROUTE_ERROR (case iii).  Raises `WireError`."""
-        flags, unreachable = aodv_wire.decode_errors(frame.body)
-        now = self._host.now()
-        self._links.heard(sender, now)
-        if flags & NO_DELETE:
-            self._repairs.longer(unreachable, sender, now)
-            return
-        broken = []
-        for destination, sequence in unreachable:
-            number = sequence if sequence != aodv_wire.NO_SEQUENCE else None
-            invalidated = self.table.break_route(destination, sender, number, now)
-            if invalidated is not None:
-                broken.append((destination, *invalidated))
-        self._errors.tell(broken, now)
 
     # Neighbours (6.9).
 
@@ -463,7 +428,7 @@ class Aodv:
         if lost:
             over = self.table.over(lost)  # of all at once: there may be many
             for neighbour in lost:
-                self._link_broken(neighbour, None, now, over[neighbour])
+                self._breaks.link_broken(neighbour, None, now, over[neighbour])
         if now >= self._next_cleaning:
             self._next_cleaning = now + self._parameters.delete_period
             self.table.expire(now)
@@ -483,6 +448,8 @@ class Aodv:
         self, neighbour: int, sequence: int | None, now: float, expires: float
     ) -> None:
         self._links.heard(neighbour, now)
+        if not self._parameters.neighbour_routes:
+            return
         self.table.learn_neighbour(neighbour, sequence, now, expires)
         self._found(neighbour, now)
 

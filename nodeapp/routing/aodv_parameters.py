@@ -1,6 +1,7 @@
 """Parameters of AODV: RFC 3561, section 10, with its defaults.
 
-What the RFC does not have is what ns-2 (2.35, `aodv/aodv.h`, `aodv.cc`) does otherwise.
+What the RFC does not have is what ns-2 (2.35, `aodv/aodv.h`, `aodv.cc`) does otherwise: constants
+and waiting times here, rules in `aodv_ns2`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from nodeapp.parameters import Param
+from nodeapp.routing.aodv_ns2 import Ns2Clauses
 
 TIMEOUT_BUFFER: Final = 2
 """Hops that a ring search waits longer than its ring needs."""
@@ -23,7 +25,7 @@ NEXT_HOP_SLACK: Final = 0.01
 
 
 @dataclass(frozen=True)
-class AodvParameters:
+class AodvParameters(Ns2Clauses):
     """Parameters of `nodeapp.routing.aodv.Aodv`."""
 
     hello_interval: Annotated[float, Param("HELLO_INTERVAL, s", low=0.05, high=3600)] = 1.0

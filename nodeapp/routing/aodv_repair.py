@@ -13,9 +13,10 @@ ROUTE_ERROR with the N flag, which costs nobody a route.  If it finds none, they
 would have been told at first.
 
 ns-2 decides by the frame (`repair_nearer`): only if that has come farther than it had still to go
-is its route repaired, else all routes over the link are given up.  What it does when the search
-fails is not copied: its timer for that takes a time of day for a delay, so that errors are held
-back for minutes.
+is its route repaired, else all routes over the link are given up.  With `repair_one` all of it is
+ns-2's: the route stays as it is, and is offered to others, while frames for it wait for an ordinary
+search; if that fails nobody is told.  The route ends when as much time has passed again as before
+(its timer takes a time of day for a delay).
 
 Source: docs/papers.md#aodv.
 """
@@ -38,6 +39,7 @@ class Repairs:
     def __init__(
         self,
         me: int,
+        born: float,
         parameters: AodvParameters,
         table: RouteTable,
         searches: Searches,
@@ -45,6 +47,7 @@ class Repairs:
         counters: Counter[str],
     ) -> None:
         self._me = me
+        self._born = born
         self._parameters = parameters
         self._table = table
         self._searches = searches
@@ -58,7 +61,7 @@ class Repairs:
         `frame` is that whose loss told of the break, as it was received; None if silence did.
         """
         parameters = self._parameters
-        if not parameters.local_repair:
+        if not parameters.local_repair or parameters.repair_one:
             return 0
         if parameters.repair_nearer:
             route = None if frame is None else self._table.known(frame.destination, now)
@@ -72,6 +75,22 @@ class Repairs:
     def _travelled(self, frame: Frame) -> int:
         """Return the hops from a frame's originator to here."""
         return self._parameters.net_diameter - frame.ttl
+
+    def take_alone(self, received: Frame, frame: Frame, now: float) -> bool:
+        """Let a frame that was not acknowledged wait, and repair its route alone (ns-2).
+
+        `received` is the frame as it was received here.
+        """
+        if not (self._parameters.repair_one and self._parameters.local_repair):
+            return False
+        route = self._table.valid(frame.destination, now)
+        if route is None or not self._is_nearer(received, route):
+            return False
+        if not route.in_repair:
+            route.in_repair = True
+            route.expires = now + max(now - self._born, 1.0)
+        self._searches.add(frame)
+        return True
 
     def take_back(self, frame: Frame, now: float) -> None:
         """Let a frame that was not acknowledged wait for a repair, or tell of its route's end."""

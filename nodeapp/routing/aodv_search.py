@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
-from typing import Final
+from typing import Any, Final
 
 from nodeapp.host import Host, Timer
 from nodeapp.routing.aodv_parameters import AodvParameters
@@ -134,6 +134,8 @@ class Searches:
         self._limit = RateLimit(parameters.rreq_ratelimit)
         self._times: dict[int, deque[float]] = {}  # destination: seconds a hop
 
+        self._last_ttl: dict[int, int] = {}  # destination: ns-2's rt_req_last_ttl
+
     def __contains__(self, destination: int) -> bool:
         return destination in self._searches
 
@@ -141,23 +143,44 @@ class Searches:
         return len(self._searches)
 
     def add(self, frame: Frame) -> None:
-        """Let a frame of this node's own wait for a route, and search for one."""
+        """Let a frame of this node's own wait for a route, and search for one.
+
+        With ns-2's local repair, one of others, too.
+        """
         now = self._host.now()
-        self._wait(self._replaces(frame), frame, now)
+        key = self._replaces(frame) if frame.originator == self._host.node_id else None
+        self._wait(key if self._parameters.buffer_replaces else None, frame, now)
         destination = frame.destination
         search = self._searches.get(destination)
         if search is None:
-            ttl = self._parameters.ttl_start
-            before = self._table.known(destination, now)
-            if before is not None and before.expires > now:  # invalid for at most DELETE_PERIOD
-                ttl = before.hops + self._parameters.ttl_increment
-            self._begin(destination, ttl, repair=False)
+            self._begin(destination, self._first_ttl(destination, now), repair=False)
             return
         search.own = True
         if now >= search.deadline and not search.paused:
             if search.timer is not None:
                 search.timer.cancel()
             self._request(destination, search)
+
+    def _first_ttl(self, destination: int, now: float) -> int:
+        parameters = self._parameters
+        before = self._table.known(destination, now)
+        if parameters.rings == "ns2":
+            last = 0 if before is None else before.last_hops
+            last = max(last, self._last_ttl.get(destination, 0))
+            return self._next_ring(last) if last else parameters.ttl_start
+        if before is not None and before.expires > now:  # invalid for at most DELETE_PERIOD
+            return before.hops + parameters.ttl_increment
+        return parameters.ttl_start
+
+    def _next_ring(self, ttl: int) -> int:
+        """Return the TTL of the request after one of `ttl`."""
+        parameters = self._parameters
+        if ttl >= parameters.ttl_threshold:
+            return parameters.net_diameter
+        following = ttl + parameters.ttl_increment
+        if parameters.rings != "ns2":
+            following = min(following, parameters.ttl_threshold)
+        return min(following, parameters.net_diameter)
 
     def repair(self, frame: Frame, ttl: int) -> None:
         """Let another node's frame wait for a route, and repair it in a first ring of `ttl`."""
@@ -200,13 +223,20 @@ class Searches:
             return
         times = self._times.get(destination)
         if times is None:
-            if len(self._times) >= MAX_TIMED:
-                del self._times[next(iter(self._times))]
-            times = self._times[destination] = deque(maxlen=MAX_HISTORY)
+            times = deque(maxlen=MAX_HISTORY)
+            self._remember(self._times, destination, times)
         times.append((now - search.asked) / hops)
 
-    def finish(self, destination: int) -> list[Frame]:
-        """End a search; return the frames that waited for it."""
+    @staticmethod
+    def _remember(values: dict[int, Any], destination: int, value: Any) -> None:
+        if destination not in values and len(values) >= MAX_TIMED:
+            del values[next(iter(values))]
+        values[destination] = value
+
+    def finish(self, destination: int, hops: int) -> list[Frame]:
+        """End a search that found a route of `hops`; return the frames that waited for it."""
+        if destination in self._last_ttl:
+            self._last_ttl[destination] = hops
         search = self._searches.pop(destination)
         if search.timer is not None:
             search.timer.cancel()
@@ -247,11 +277,10 @@ class Searches:
         ttl = search.ttl
         if whole:
             search.whole += 1
-        elif ttl >= parameters.ttl_threshold:
-            search.ttl = parameters.net_diameter
         else:
-            following = min(ttl + parameters.ttl_increment, parameters.ttl_threshold)
-            search.ttl = min(following, parameters.net_diameter)
+            search.ttl = self._next_ring(ttl)
+        if parameters.rings == "ns2":
+            self._remember(self._last_ttl, destination, ttl)
         timeout = self._timeout(destination, ttl, search.whole)
         search.asked = now
         search.deadline = now + timeout

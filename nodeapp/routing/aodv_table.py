@@ -40,6 +40,8 @@ import math
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from nodeapp.routing.aodv_ns2 import NEVER_BROKEN
+
 MASK: Final = 0xFFFFFFFF
 MAX_ROUTES: Final = 16_384
 """Destinations in the table at most: any id can be claimed on the air."""
@@ -93,12 +95,14 @@ class AodvRoute:
     `expires`: when it becomes invalid, or if it is invalid, when it may be forgotten.
     `sequence` means nothing unless `known`.  Its `hops` outlive it: the next search begins there.
     `repairable`: until when an invalid route may be repaired (6.12); until then it has precursors.
+    `in_repair`: whether frames wait for it, though others may use it (ns-2's local repair).
+    `last_hops`: its hops when it broke last.
     `doubted`: since when all requests of its destination are older than an invalid route is.
     """
 
     __slots__ = (
-        *("doubted", "expires", "hops", "known", "next_hop", "precursors"),
-        *("repairable", "sequence", "valid"),
+        *("doubted", "expires", "hops", "in_repair", "known", "last_hops", "next_hop"),
+        *("precursors", "repairable", "sequence", "valid"),
     )
 
     def __init__(self, sequence: int | None, hops: int, next_hop: int, expires: float) -> None:
@@ -108,6 +112,8 @@ class AodvRoute:
         self.next_hop = next_hop
         self.expires = expires
         self.valid = True
+        self.in_repair = False
+        self.last_hops = NEVER_BROKEN
         self.repairable = 0.0
         self.doubted = math.inf
         self.precursors: set[int] = set()
@@ -185,6 +191,7 @@ class RouteTable:
             self._revive(route, now)
         route.known, route.sequence, route.hops = True, sequence, hops
         route.next_hop, route.valid, route.expires = next_hop, True, expires
+        route.in_repair = False
         return True
 
     def _is_better(self, route: AodvRoute, sequence: int, hops: int, own: bool, now: float) -> bool:
@@ -290,7 +297,8 @@ class RouteTable:
     def _invalidate(self, route: AodvRoute, when: float) -> None:
         if route.known:
             route.sequence = following(route.sequence)
-        route.valid = False
+        route.valid = route.in_repair = False
+        route.last_hops = route.hops
         route.expires = when + self._delete_period
         route.precursors = set()
 

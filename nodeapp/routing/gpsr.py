@@ -19,7 +19,9 @@ A node that has the destination among its neighbours sends straight to it, where
 Nodes move while a frame walks, if only by millimetres, and one such case would repeat endlessly:
 x itself, a little nearer to D than it was, seems to be progress, or its edges seem to cross the
 line.  The frame therefore carries the id of x as well (`entry`): x never puts it back to greedy
-mode, and an edge of x never crosses the line, as neither would if x stood still.
+mode, and an edge of x never crosses the line, as neither would if x stood still.  With
+`entry_counts` x is a node like any other, as in the paper: a frame that comes back to x while x
+drives nearer to D is greedy again, and tours the void once more if that leads nowhere.
 
 What the published GPSR has from its radio are options, as a UDP socket has none of it:
 
@@ -128,6 +130,7 @@ class Gpsr:
         self._put_off_beacons = parameters.piggyback and parameters.promiscuous
         self._feedback = parameters.link_feedback
         self._withdraw = parameters.withdraw_queue
+        self._entry_counts = parameters.entry_counts
         self._use_radio(parameters)
         self._on_change_only = parameters.replanarize == "neighbours"
         if self._on_change_only:
@@ -158,7 +161,7 @@ class Gpsr:
         route, whereabouts = split_sender(frame.route)
         geo = decode_geo_route(route)
         if whereabouts is not None:
-            self.neighbours.learn(sender, *whereabouts)
+            self.neighbours.learn_from_data(sender, whereabouts)
         self._forward(frame, geo, sender)
 
     def overheard(self, frame: Frame, sender: int) -> None:
@@ -168,7 +171,7 @@ class Gpsr:
         """
         _, whereabouts = split_sender(frame.route)
         if whereabouts is not None:
-            self.neighbours.learn(sender, *whereabouts)
+            self.neighbours.learn_from_data(sender, whereabouts)
 
     def _overheard(self, frame: Frame, sender: int) -> None:
         try:
@@ -224,7 +227,7 @@ class Gpsr:
         distance = squared_distance(own, location)
         if (
             geo.entered is not None
-            and geo.entry != self._host.node_id
+            and (self._entry_counts or geo.entry != self._host.node_id)
             and distance < squared_distance(geo.entered, location)
         ):
             geo = GeoRoute(geo.x, geo.y)
@@ -264,7 +267,7 @@ class Gpsr:
         location = (geo.x, geo.y)
         came, face = geo, geo.face
         for _ in planar:  # at most once around
-            if geo.entry in (self._host.node_id, following):
+            if geo.entry in (self._host.node_id, following) and not self._entry_counts:
                 break  # an edge of x touches the line at x, wherever x has gone since
             point = crossing(own, planar[following], entered, location)
             if point is None or not (

@@ -44,6 +44,13 @@ class GpsrParameters(BeaconParameters):
             choices=("positions", "neighbours"),
         ),
     ] = "positions"
+    entry_counts: Annotated[
+        bool,
+        Param(
+            "the node at which a frame entered perimeter mode may end that mode, and its edges "
+            "may cross the line, once it has moved, as in the paper; no: neither"
+        ),
+    ] = False
     edges_once: Annotated[
         bool, Param("a frame that would take an edge of its face again has toured it")
     ] = False

@@ -228,6 +228,21 @@ class Neighbours:
             known.x, known.y, known.vx, known.vy = x, y, vx, vy
             self._positions = None
 
+    def learn_from_data(self, sender: int, at: Whereabouts) -> None:
+        """Take note of where a neighbour was when it queued data that were just heard.
+
+        Beacons may overtake data in a queue, so that data tell of an older position than the one
+        that is known.  That is then behind it, as the neighbour drives: it gets from the older to
+        the newer position along one velocity and then, if it turned between, along the other.
+        """
+        known = self._table.get(sender)
+        if known is not None:
+            along_x, along_y = at.vx + known.vx, at.vy + known.vy
+            if (at.x - known.x) * along_x + (at.y - known.y) * along_y < 0.0:
+                known.heard = self._host.now()
+                return
+        self.learn(sender, *at)
+
     def _has_room(self, distance: float, own: Point) -> bool:
         """Return whether there is room for one at a squared distance; a farther one makes it."""
         if len(self._table) < MAX_NEIGHBOURS or len(self.current()) < MAX_NEIGHBOURS:

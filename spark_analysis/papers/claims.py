@@ -59,6 +59,8 @@ class Comparison:
     """The measure, if not the paper's own; the comparison then decides nothing."""
     bound: str = ""
     """What the value is to be, in words; empty if it is to be above 0."""
+    note: str = ""
+    """What a reader has to know of it besides, such as which runs it leaves out."""
 
 
 @dataclass(frozen=True)

@@ -109,10 +109,11 @@ def _claims(view: ReproductionView) -> Iterator[str]:
         yield from (view.result.paper.margins, "")
     rows = []
     for claim in view.claims:
-        used = len(f"{claim.number}{claim.statement}{claim.verdict}") + 16
+        used = len("".join((str(claim.number), claim.statement, claim.verdict, *claim.beside))) + 24
         why = clipped(claim.reason, WIDTH - used)
-        rows.append([str(claim.number), claim.statement, claim.verdict, why])
-    yield from table(["", "claim", "verdict", "why: the part that decides"], rows)
+        rows.append([str(claim.number), claim.statement, claim.verdict, *claim.beside, why])
+    beside = [way.variation.name for way in view.bases[1:]]
+    yield from table(["", "claim", "verdict", *beside, "why: the part that decides"], rows)
 
 
 def _differences(view: ReproductionView) -> Iterator[str]:

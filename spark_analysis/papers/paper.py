@@ -81,7 +81,7 @@ class Scope:
     settings: Mapping[str, str]
     """Parameters that the variation sets."""
     varied: bool
-    """Whether this is a variation, not the base."""
+    """Whether this is a variation, not a base."""
 
     def texts(self, column: str) -> tuple[str, ...]:
         """Return the values of an axis as `SweepSpec.vary` takes them."""
@@ -152,6 +152,8 @@ class Variation:
     why: str
     studies: tuple[str, ...] = ()
     added: str = ""
+    whole: bool = False
+    """Whether it is a second base: with all values, seeds and seconds of the first."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ class Preset:
 
     def scope(self, study: str, variation: Variation, base: Variation) -> Scope:
         """Return what this preset asks of a study."""
-        varied = variation is not base
+        varied = variation is not base and not variation.whole
         duration = self.varied if varied and self.varied is not None else self.duration
         seeds = self.varied_seeds if varied and self.varied_seeds is not None else self.seeds
         return Scope(self.values[study], seeds, duration, variation.settings, varied)

@@ -2,18 +2,21 @@
 
 Nothing in them is typed by hand, so they cannot outlive the numbers.  A variation may have fewer
 speeds and seeds than the base; it turns a verdict only if the base, judged at the same speeds and
-seeds, has another one (`Judged.base`).
+seeds, has the opposite one (`Judged.base`).  Holds and does not hold are opposite: a part whose
+interval was all on one side is then all on the other, at the same points and draws.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 from spark_analysis.papers.claims import Claim, Comparison, Finding, Verdict
 from spark_analysis.papers.results import Judged, Reproduction
 from spark_analysis.papers.wording import JOINT, TIMES, measured
 
+OPPOSITE: Final = {Verdict.HOLDS, Verdict.FAILS}
 _PARTS = {
     Verdict.HOLDS: "The least clear part",
     Verdict.FAILS: "What decides",
@@ -65,9 +68,9 @@ def reason(finding: Finding) -> str:
 
 
 def turns(finding: Finding, variation: Judged) -> tuple[Finding, Finding] | None:
-    """Return the findings before and after a variation, if it turns the verdict."""
+    """Return the findings before and after a variation, if it turns the verdict round."""
     before, after = _same(finding, variation.base), _same(finding, variation.findings)
-    if before is None or after is None or before.verdict is after.verdict:
+    if before is None or after is None or {before.verdict, after.verdict} != OPPOSITE:
         return None
     return before, after
 
@@ -99,10 +102,10 @@ def _turns(finding: Finding, variations: Sequence[Judged]) -> list[str]:
         if before is None or after is None:
             continue
         name = judged.variation.name
-        if before.verdict is after.verdict:
-            unturned.append(name)
-        else:
+        if {before.verdict, after.verdict} == OPPOSITE:
             turned.append(f"{name}: {_change(before, after)}")
+        else:
+            unturned.append(name)
         move = _move(deciding(before), after)
         if move is not None:
             moves.append((*move, name))

@@ -11,7 +11,7 @@ from spark_analysis.papers.answer import answer
 from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.paper import Axis, Variation
 from spark_analysis.papers.remarks import clearness, reason, remarks, turns
-from spark_analysis.papers.results import Reproduction, made_by
+from spark_analysis.papers.results import Judged, Reproduction, made_by
 from spark_analysis.papers.wording import JOINT, MARKS, measured, why
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import TextTable
@@ -46,6 +46,8 @@ class ClaimView:
     rule: str
     verdict: str
     """By the base: one mark, or one for each study."""
+    beside: tuple[str, ...]
+    """The same by each further base (`Variation.whole`)."""
     reason: str
     """Why, in a line: the part that decides, with its interval and bound."""
     remarks: tuple[str, ...]
@@ -79,7 +81,7 @@ class ReproductionView:
                 claim.statement,
                 claim.source,
                 claim.rule,
-                *self._verdict(claim),
+                *self._verdicts(claim),
                 tuple(remarks(self.result, claim)),
                 tuple(self._findings(claim)),
             )
@@ -126,10 +128,21 @@ class ReproductionView:
         titles = {each.name: each.title for each in self.result.paper.studies}
         return titles.get(study, study)
 
-    def _verdict(self, claim: Claim) -> tuple[str, str]:
-        """Return the marks of a claim by the base, and why."""
-        judged = self.result.judged[:1]
-        findings = [f for way in judged for f in way.findings if f.claim.key == claim.key]
+    @property
+    def bases(self) -> list[Judged]:
+        """The base, and further ones that are as large."""
+        return [*self.result.judged[:1], *(w for w in self.result.judged if w.variation.whole)]
+
+    def _verdicts(self, claim: Claim) -> tuple[str, tuple[str, ...], str]:
+        """Return the marks of a claim by the base and by further ones, and why by the base."""
+        if not self.bases:
+            return "–", (), ""
+        (mark, reason), *others = (self._verdict(claim, way) for way in self.bases)
+        return mark, tuple(of for of, _ in others), reason
+
+    def _verdict(self, claim: Claim, judged: Judged) -> tuple[str, str]:
+        """Return the marks of a claim by a base, and why."""
+        findings = [f for f in judged.findings if f.claim.key == claim.key]
         if not findings:
             return "–", ""
         marks = {self.title(f.study): MARKS[f.verdict] for f in findings}

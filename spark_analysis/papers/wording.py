@@ -37,11 +37,13 @@ def measured(comparison: Comparison) -> str:
     elif interval.count == 1:  # no chance in it
         ends = ""
     else:
-        ends = f" [{number(interval.low)}, {number(interval.high)}]"
+        ends = f" [{number(interval.low)}, {number(interval.high)}; n = {interval.count}]"
     sign = "+" if interval.mean > 0 and comparison.unit != TIMES else ""
     mark = MARKS[comparison.verdict]
     line = f"{mark} {text}: {sign}{number(interval.mean)}{ends} {comparison.unit}".rstrip()
-    return f"{line} (bound: {comparison.bound})" if comparison.bound else line
+    if comparison.bound:
+        line += f" (bound: {comparison.bound})"
+    return f"{line} ({comparison.note})" if comparison.note else line
 
 
 def seeds_of(preset: Preset) -> str:

@@ -38,19 +38,22 @@ from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.wire import BROADCAST, Kind, decode, decode_geo_route, split_sender
 from spark_analysis.papers.six_schemes.names import SCHEMES
-from spark_analysis.papers.six_schemes.ways import AODV, GPSR, PUBLISHED, settings_of
+from spark_analysis.papers.six_schemes.ways import GPSR, PUBLISHED, settings_of
 from spark_analysis.report.confidence import t_quantile
 from topologies.catalog import make_scenario
 
 TOPOLOGY: Final = "manhattan"
 SPEED: Final = "10"
 ONCE: Final = {"edges_once": "true"}
+ENTRY: Final = {"entry_counts": "false"}
 PLANAR: Final = {"replanarize": "positions"}
 FAST: Final = {"data_rate": "11", "basic_rate": "11"}
 BASE: Final = "base"
 CASES: Final[dict[str, dict[str, str]]] = {
     BASE: {},
+    "entries never end a tour": ENTRY,
     "a tour ends at any edge": ONCE,
+    "entries never end a tour, a tour ends at any edge": ENTRY | ONCE,
     "11 Mb/s": FAST,
     "a tour ends at any edge, 11 Mb/s": ONCE | FAST,
     "K is the range": {"proximity": "1"},
@@ -136,7 +139,7 @@ def wanted(scenario: Scenario) -> dict[tuple[int, int, int], float]:
 
 def play(scheme: str, seed: int, seconds: float, changes: dict[str, str]) -> dict[str, float]:
     """Run the base with some changes; return the columns, and what should have been delivered."""
-    others = set(GPSR) if scheme.endswith("aodv") else set(AODV) - {"link_feedback"}
+    others = set(GPSR) - {"withdraw_queue"} if scheme.endswith("aodv") else {"aodv"}
     settings = {k: v for k, v in settings_of(TOPOLOGY, PUBLISHED).items() if k not in others}
     scenario = make_scenario(
         TOPOLOGY,

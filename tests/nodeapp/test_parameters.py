@@ -18,6 +18,14 @@ class Radio:
     quiet: Annotated[bool, Param()] = False
 
 
+LOUD = Param("all", choices=("own", "loud"), profiles={"loud": {"power": 20.0, "retries": 1}})
+
+
+@dataclass(frozen=True)
+class Profiled(Radio):
+    kind: Annotated[str, LOUD] = "own"
+
+
 class Buildable:
     def build(
         self, other: object = None, nodes: Annotated[int, Param("stations", low=2)] = 20
@@ -36,6 +44,13 @@ def test_texts_become_values_and_defaults_fill_the_rest() -> None:
     assert values == {"power": 5.0, "retries": 3, "model": "disk", "quiet": True}
     assert type(values["power"]) is float
     assert type(convert(parameters_of(Radio), {"power": 5})["power"]) is float
+
+
+def test_a_profile_changes_the_defaults_of_others() -> None:
+    parameters = parameters_of(Profiled)
+    assert convert(parameters, {})["power"] == 10.0
+    values = convert(parameters, {"kind": "loud", "retries": "3"})
+    assert (values["power"], values["retries"], values["quiet"]) == (20.0, 3, False)
 
 
 @pytest.mark.parametrize(

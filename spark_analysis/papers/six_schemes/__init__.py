@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from spark_analysis.papers.paper import Paper
+from spark_analysis.papers.six_schemes.answer import ANSWER, DIFFERENCES
 from spark_analysis.papers.six_schemes.claims import CLAIMS, MARGINS
 from spark_analysis.papers.six_schemes.names import PAPER_NAMES
 from spark_analysis.papers.six_schemes.studies import (
@@ -42,4 +43,6 @@ PAPER: Final = Paper(
     seeds=3,
     margins=MARGINS,
     names=PAPER_NAMES,
+    answer=ANSWER,
+    differences=DIFFERENCES,
 )

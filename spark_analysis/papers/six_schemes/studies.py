@@ -55,8 +55,8 @@ PRESETS: Final = (
     ),
     Preset(
         "paper",
-        "as published, with 10 seeds in place of 3; variations at three speeds; the load of the "
-        f"system at one speed, {LOAD_SEEDS} seeds and {LOAD_DURATION:g} s",
+        "two bases as published, with 10 seeds in place of 3; variations at three speeds, and "
+        f"shorter; the load of the system at one speed, {LOAD_SEEDS} seeds and {LOAD_DURATION:g} s",
         _speeds(
             (10.0, 20.0, 30.0, 40.0, 50.0, 60.0),
             (1.0, 5.0, 10.0, 15.0, 20.0),
@@ -65,7 +65,7 @@ PRESETS: Final = (
         seeds=10,
         duration=900.0,
         varied=300.0,
-        varied_seeds=3,
+        varied_seeds=5,
         variations=tuple(variation.key for variation in VARIATIONS),
     ),
 )
@@ -198,7 +198,7 @@ BY_LOAD: Final = tuple(f"{topology}-load" for topology in MIDDLE)
 
 FIGURES: Final = (
     *(
-        Figure((study,), quantity, SPEED, (SCHEME,))
+        Figure((study,), quantity, SPEED, (SCHEME,), main=quantity in (DELIVERY, DELAY))
         for study in BY_SPEED
         for quantity in (DELIVERY, DELAY, MEDIAN, LOAD)
     ),

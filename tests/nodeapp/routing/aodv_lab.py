@@ -34,6 +34,8 @@ class AodvStation:
         self.arrived: list[Frame] = []
         self.unreachable: list[int] = []
         """Nodes that the router has found no way to."""
+        self.queued: dict[int, list[bytes]] = {}
+        """What waits in the interface queue, by neighbour, if a test says so."""
         self.link_failed: Callable[[int, bytes], None] | None = None
         self.router = Aodv(
             self,
@@ -58,7 +60,8 @@ class AodvStation:
         return True
 
     def withdraw(self, to: int) -> list[bytes]:
-        raise AssertionError("not asked for")
+        waiting, self.queued[to] = self.queued.get(to, []), []
+        return waiting
 
     def overhear(self, heard: Callable[[Frame, int], None]) -> bool:
         raise AssertionError("not asked for")

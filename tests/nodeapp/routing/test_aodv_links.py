@@ -133,6 +133,29 @@ def test_a_frame_without_a_route_is_answered_with_an_error_at_a_limited_rate() -
     assert graph.stations[2].counters["route errors held back"] == 2
 
 
+@pytest.mark.parametrize("repaired", [False, True])
+def test_an_error_that_was_held_back_is_sent_later_if_it_is_still_true(repaired: bool) -> None:
+    graph = Graph(4, [(1, 2), (1, 3)], rerr_ratelimit=1)
+    table = graph.stations[1].router.table
+    for destination in (7, 8, 9):
+        table.learn(destination, 5, 2, 4, 0.0, 60.0)
+        route = graph.stations[1].route(destination)
+        assert route is not None
+        route.precursors |= {2, 3} if destination == 9 else {2}
+        body = next(encode_errors([(destination, 6)]))
+        graph.stations[1].hear(Frame(Kind.ROUTE_ERROR, 4, BROADCAST, body=body), 4)
+    if repaired:
+        table.learn(8, 7, 2, 3, 0.0, 60.0)
+    graph.run(0.9)
+    assert len(graph.frames(Kind.ROUTE_ERROR)) == 1
+    graph.run(1.0)
+    (_, _, _, first), (time, _, to, second) = graph.frames(Kind.ROUTE_ERROR)
+    assert decode_errors(first.body).unreachable == [(7, 6)]
+    assert decode_errors(second.body).unreachable == ([(9, 6)] if repaired else [(8, 6), (9, 6)])
+    assert time == pytest.approx(1.0)
+    assert to == BROADCAST
+
+
 def test_only_nodes_on_active_routes_say_hello_and_say_when_they_stop() -> None:
     graph = Graph(5, [*line(3), (4, 5), (3, 4)])
     graph.send(1, 3)

@@ -233,6 +233,20 @@ def test_a_nearest_node_that_moves_towards_the_location_still_recognises_its_own
     assert len(field.path) <= 1 + 2 * len(ring)
 
 
+@pytest.mark.parametrize("counts", [False, True])
+def test_the_entry_restores_greedy_mode_once_it_has_moved_if_it_counts(counts: bool) -> None:
+    # A ring around a void with a spur; D is in the void, 1 drives towards it by 1 m a hop.
+    ring = [(85 * math.cos(turn), 85 * math.sin(turn)) for turn in (0, 1, 2, 3, 4, 5)]
+    field = GpsrField([(80, 0), *ring[1:], (170, 0)], entry_counts=counts)
+    first = field.stations[0]
+
+    def drive() -> None:
+        first.point = (first.point[0] - 0.1, 0.0)
+
+    assert field.route(field.stations[6], 99, (20.0, 1.0), after_each_hop=drive) == []
+    assert (len(field.path) > 2 * len(ring) + 2) == counts  # tours the void again and again
+
+
 def test_a_tour_ends_where_it_would_take_its_first_edge_again() -> None:
     # A ring around a void with a spur; D is in the void, and 1 is the nearest to it.
     ring = [(85 * math.cos(turn), 85 * math.sin(turn)) for turn in (0, 1, 2, 3, 4, 5)]

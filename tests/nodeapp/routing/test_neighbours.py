@@ -13,7 +13,7 @@ from emulation.network.processes import PROJECT
 from nodeapp.host import Position
 from nodeapp.pubsub.over_gpsr import BrokerGpsr
 from nodeapp.routing.neighbours import Neighbours, decode_hello, encode_hello
-from nodeapp.wire import BROADCAST, Frame, Kind, WireError, decode_body
+from nodeapp.wire import BROADCAST, Frame, Kind, Whereabouts, WireError, decode_body
 from tests.nodeapp.network import SimHost, SimNetwork
 
 metres = st.floats(-9e8, 9e8)
@@ -151,3 +151,27 @@ def test_a_neighbour_in_the_grey_zone_is_used_only_if_asked_for(beyond: bool) ->
     assert other.node_id in neighbours.positions()
     hear(260.0)
     assert (other.node_id in neighbours.positions()) == beyond
+
+
+@pytest.mark.parametrize(
+    ("hello", "data", "older"),
+    [
+        ((50, 0, 10, 0), (45, 0, 10, 0), True),
+        ((50, 0, 10, 0), (55, 0, 10, 0), False),
+        ((50, 0, 0, 10), (40, 0, 10, 0), True),  # it has turned since
+        ((50, 0, 10, 0), (55, 5, 0, 10), False),
+        ((50, 0, 0, 0), (50, 0, 0, 0), False),
+        ((50, 0, 0, 0), (20, 0, 0, 0), False),  # put elsewhere
+    ],
+)
+def test_a_position_that_waited_with_data_never_replaces_a_newer_one(
+    hello: tuple[float, ...], data: tuple[float, ...], older: bool
+) -> None:
+    network, one, _ = pair()
+    neighbours = table(one)
+    neighbours.hello_received(Frame(Kind.HELLO, 9, body=encode_hello(*hello)), 9)
+    network.run(0.5)
+    neighbours.learn_from_data(9, Whereabouts(*data))
+    known = neighbours.table[9]
+    assert (known.x, known.y) == (hello if older else data)[:2]
+    assert known.heard == one.now()

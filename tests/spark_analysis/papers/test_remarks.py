@@ -108,3 +108,9 @@ def test_without_an_interval_nothing_decides(seeds: Sequence[int]) -> None:
     assert deciding(found.findings[0]) is None
     (text,) = remarks(Reproduction(paper, PRESET, (found,), {}), claim)
     assert text == "field: not decided."
+
+
+def test_what_is_no_longer_decided_is_not_turned() -> None:
+    (text,) = remarks(judged(points(-5.0), level=points(0.0)), CLAIM)
+    assert "Turned by" not in text
+    assert "Not turned by level." in text

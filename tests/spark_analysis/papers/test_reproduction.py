@@ -152,7 +152,8 @@ def test_a_comparison_shows_its_numbers() -> None:
     (finding,) = judge(claims, as_published())
     line = measured(finding.comparisons[0])
     assert re.fullmatch(
-        r"✓ delivery: broker-gpsr-map above broker-aodv: \+1\d\.\d* \[1\d\.\d*, 1\d\.\d*\] points",
+        r"✓ delivery: broker-gpsr-map above broker-aodv: "
+        r"\+1\d\.\d* \[1\d\.\d*, 1\d\.\d*; n = 6\] points",
         line,
     )
     beside = replace(finding.comparisons[0], measure="median")

@@ -15,7 +15,10 @@ from spark_analysis.papers.six_schemes.claims import (
     BY_MEDIAN,
     BY_SHARED,
     CLAIMS,
+    IN_MS,
+    LIKE,
     MUCH_MORE,
+    RELATIVE,
     SIGNIFICANTLY,
 )
 from spark_analysis.papers.six_schemes.names import (
@@ -219,3 +222,45 @@ def test_draws_are_of_each_speed_and_seed_but_trends_of_each_seed() -> None:
     assert first.interval is not None
     assert first.interval.count == 3
     assert first.interval.mean == pytest.approx((0.002 - 0.0005) * 50 * 100, abs=0.5)
+
+
+def test_sensitivity_is_shown_as_a_share_and_in_ms_as_well() -> None:
+    # Delivers a tenth, and loses half of that: little in points.
+    points = changed(("broker-gpsr",), "delivery_ratio", lambda d: d * 0 + 0.1)
+    slow = (points["protocol"] == "broker-gpsr") & (points["speed"] == 60)
+    points.loc[slow, "delivery_ratio"] = 0.05
+    finding = findings(points, "rendezvous-sensitive")["rendezvous-sensitive"]
+    assert finding.verdict is Verdict.HOLDS
+    assert finding.by_measure[RELATIVE] is Verdict.FAILS
+    # A scheme of long delays that grow by a tenth gains more ms, not by a larger factor.
+    points = everywhere(as_published)
+    slow = points["protocol"] == "broker-gpsr"
+    points.loc[slow, "delay_mean"] *= 20 * (1 + 0.001 * points.loc[slow, "speed"])
+    finding = findings(points, "delay-sensitive")["delay-sensitive"]
+    assert finding.verdict is Verdict.HOLDS
+    assert finding.by_measure[IN_MS] is Verdict.FAILS
+
+
+def test_like_is_compared_with_like_beside_the_rule() -> None:
+    points = changed(("broker-gpsr", "rendezvous-gpsr"), "load_mean", lambda load: load * 9)
+    points = points.assign(
+        load_mean=points["load_mean"].where(~points["protocol"].isin(WITH_MAP), 100.0)
+    )
+    found = findings(points, "geographic-load", "nodes-better")
+    assert {each.by_measure[LIKE] for each in found.values()} == {Verdict.FAILS}
+    assert found["nodes-better"].by_measure[LIKE] is Verdict.FAILS
+
+
+def test_runs_that_delivered_nothing_are_counted() -> None:
+    points = everywhere(as_published)
+    none = (points["protocol"] == "broker-gpsr") & (points["seed"] == 1) & (points["speed"] == 10)
+    points.loc[none, "delay_mean"] = float("nan")
+    found = findings(points, "no-map-delay")["no-map-delay"]
+    line = next(measured(each) for each in found.comparisons if "broker-gpsr above" in each.text)
+    assert line.endswith("(left out, as they delivered nothing: 1 of 9 runs of broker-gpsr)")
+    assert "; n = " in line
+
+
+@pytest.mark.parametrize("key", ["no-map-delivery", "map-raises-delivery", "map-always"])
+def test_claims_that_follow_from_the_choice_of_the_map_say_so(key: str) -> None:
+    assert "follows from the choice of the map" in next(c.rule for c in CLAIMS if c.key == key)
