@@ -144,11 +144,12 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
         from spark_analysis.errors import AnalysisError
         from spark_analysis.scripts import page
 
-        try:
-            written = page.write(folder)
-        except AnalysisError as error:
-            fail(str(error))
-        console.print(f"report: {written}", highlight=False, soft_wrap=True)
+        for network in record.networks(folder):
+            try:
+                written = page.write(network)
+            except AnalysisError as error:
+                fail(str(error))
+            console.print(f"report: {written}", highlight=False, soft_wrap=True)
     else:
         console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
     if code is None or script_run.ended == "interrupted":

@@ -11,7 +11,7 @@ from typing import IO, Any, Final, get_args
 
 from emulation.media.control import ControlError, answers, request
 from emulation.mn.radios import Radio
-from emulation.mn.session import ScriptError, Session
+from emulation.mn.session import NetworkFiles, ScriptError, Session
 from emulation.network.processes import Process, await_condition, last_line
 from emulation.network.warm import Warm
 from emulation.radio.propagation import path_loss_db
@@ -46,8 +46,9 @@ def fading_of(fading_cof: Any) -> float:
 class ScriptAir:
     """The medium: first its settings, then its process."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, files: NetworkFiles) -> None:
         self._session = session
+        self._files = files
         self.propagation: dict[str, Any] = {"model": "log-distance", "exponent": 3.0}
         """Mininet-WiFi's default."""
         self.noise_th = -91.0
@@ -123,8 +124,8 @@ class ScriptAir:
         spec = self._session.spec
         config = {
             "seed": spec.seed,
-            "control": str(self._session.control),
-            "captures": str(spec.folder / "captures") if spec.captures else None,
+            "control": str(self._files.control),
+            "captures": str(self._files.folder / "captures") if spec.captures else None,
             "radio": {"propagation": self.propagation},
             "threshold_dbm": self.noise_th,
             "fading_db": self.fading_db,
@@ -137,8 +138,8 @@ class ScriptAir:
         }
         self._start("medium", MEDIUM, config)
         medium = self._processes["medium"]
-        await_condition(lambda: medium.poll() is not None or answers(self._session.control), READY)
-        if not answers(self._session.control):
+        await_condition(lambda: medium.poll() is not None or answers(self._files.control), READY)
+        if not answers(self._files.control):
             self._log.flush()
             problem = last_line(self._session.logs / "emulation.log")
             raise ScriptError(f"the radio medium did not start: {problem}")
@@ -146,14 +147,14 @@ class ScriptAir:
 
     def record(self, interfaces: list[dict[str, Any]]) -> None:
         """Capture on interfaces (entries of `capture`'s configuration) from now on."""
-        status = self._session.spec.state / "recorder.json"
+        status = self._files.state / "recorder.json"
         config = {"interfaces": interfaces, "status": str(status)}
         self._start("recorder", RECORDER, config)
         recorder = self._processes["recorder"]
         await_condition(lambda: recorder.poll() is not None or status.exists(), READY)
 
     def _start(self, name: str, module: str, config: Mapping[str, Any]) -> None:
-        path = self._session.spec.state / f"{name}.config.json"
+        path = self._files.state / f"{name}.config.json"
         path.write_text(json.dumps(config), encoding="utf-8")
         try:
             self._processes[name] = self._warm.start(module, [str(path)], self._log)
@@ -177,7 +178,7 @@ class ScriptAir:
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Return the medium's answer to a request.  Raises `ScriptError` if it refuses."""
         try:
-            answer = request(self._session.control, message)
+            answer = request(self._files.control, message)
         except ControlError as error:
             raise ScriptError(str(error)) from None
         self._asked = -FRESH

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any, ClassVar, Final
 
 from mininet.net import Mininet
@@ -16,11 +17,20 @@ from emulation.mn.nodes import AP, Car, Station, coordinates
 from emulation.mn.options import MOTION_OPTIONS, NODE_OPTIONS, POINT_OPTIONS
 from emulation.mn.radios import Radio
 from emulation.mn.session import Options, ScriptError, Session
-from emulation.mn.switches import ScriptSwitch, controller_class, switch_options
+from emulation.mn.switches import (
+    LocalController,
+    ScriptSwitch,
+    controller_class,
+    switch_options,
+)
 from emulation.mn.unavailable import Unavailable
 
 LEAST_SCAN: Final = 1.0
 """Least seconds between two background scans; scripts may ask for 0."""
+
+
+FIRST_PORT: Final = 6653
+"""Port of a controller, unless another open network has one there."""
 
 
 class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
@@ -30,6 +40,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     """The run; set in a subclass (`emulation.mn.provided`)."""
     opened: ClassVar[list[Any]]
     """Networks that have been created and not yet stopped."""
+    openvswitch: ClassVar[ScriptSwitch]
+    """The run's; set with the session."""
     air: ScriptAir
     station: Any
     car: Any
@@ -48,7 +60,6 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         self.sensors: list[Any] = []
         self.apsensors: list[Any] = []
         self.modems: list[Any] = []
-        self._openvswitch = ScriptSwitch(self.session)
         self._macs = 0
         self._numbered = False
         self._next_x = {"station": 1.0, "ap": 1.0}  # of `autoSetPositions`, metres
@@ -163,7 +174,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         if self.autoSetPositions and "position" not in params:
             options["position"] = f"{self._next_x['ap']:g},50,0"
             self._next_x["ap"] += 100
-        self._openvswitch.start()
+        self.openvswitch.start()
         kind = cls or self.accessPoint
         if isinstance(kind, Unavailable):
             raise kind.error()
@@ -233,6 +244,10 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     def _check_name(self, name: str) -> None:
         if name in self.nameToNode:
             raise ScriptError(f"a node named {name} exists already")
+        if any(name in net.nameToNode for net in self.opened if net is not self):
+            raise ScriptError(
+                f"another network has a node named {name}: call its stop(), or use another name"
+            )
         if not name or len(f"{name}-wlan0".encode()) > 15:
             raise ScriptError(f"{name!r} is not a node name: use 1 to 9 characters")
 
@@ -268,7 +283,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Node:
         """Add a wired switch: Open vSwitch, with the user-space datapath."""
-        self._openvswitch.start()
+        self.openvswitch.start()
         chosen = cls or self.switch
         return super().addSwitch(name, cls=cls, **switch_options(chosen, params))
 
@@ -280,6 +295,11 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         if chosen is DefaultController:
             chosen = Controller
         fitting = controller_class(chosen, self.session.logs, name)
+        if isinstance(fitting, type) and issubclass(fitting, LocalController):
+            others = {
+                other.port for net in self.opened if net is not self for other in net.controllers
+            }
+            params.setdefault("port", next(n for n in count(FIRST_PORT) if n not in others))
         return super().addController(name, fitting, **params)
 
     def addNAT(

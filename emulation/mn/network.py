@@ -70,7 +70,8 @@ class Mininet_wifi(Nodes):
         mininet = {key: params.pop(key) for key in MININET_OPTIONS if key in params}
         checked = session.check_options("Mininet_wifi", params, NETWORK_OPTIONS)
         self.wire_class = wireless.wire_class(link)
-        self.air = ScriptAir(session)
+        self.files = session.add_network()
+        self.air = ScriptAir(session, self.files)
         self.air.noise_th = float(noise_th)
         self._choose_policy({"ac_method": ac_method})
         self.air.fading_db = fading_of(checked.get("fading_cof"))

@@ -16,6 +16,7 @@ from mininet.net import Mininet
 from emulation.mn import cli, links, manet, nodes, radios, replaying, topo
 from emulation.mn.network import Mininet_wifi
 from emulation.mn.session import ScriptError, Session
+from emulation.mn.switches import ScriptSwitch
 from emulation.mn.unavailable import MODULES, NAMES, unavailable
 
 NAME: Final = "mn_wifi"
@@ -55,7 +56,8 @@ class Cleanup:
 
 def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
     """Return the modules by name; networks add themselves to `opened`."""
-    bound = type("Mininet_wifi", (Mininet_wifi,), {"session": session, "opened": opened})
+    shared = {"session": session, "opened": opened, "openvswitch": ScriptSwitch(session)}
+    bound = type("Mininet_wifi", (Mininet_wifi,), shared)
     controlled = type("MininetWithControlWNet", (bound,), {})
 
     def telemetry(**options: Any) -> None:

@@ -27,6 +27,7 @@ from typing import Any, Final, NoReturn
 from emulation.mn import record
 from emulation.mn.session import (
     AGAIN,
+    MEDIUM,
     Ended,
     ScriptError,
     Session,
@@ -111,10 +112,9 @@ def _prepare(session: Session) -> None:
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(words, capture_output=True, check=False, timeout=PREPARING)
     session.logs.mkdir(exist_ok=True)
-    (session.spec.folder / "captures").mkdir(exist_ok=True)
     session.programs.mkdir(exist_ok=True)
     write_controller(session.programs)
-    write_stand_ins(session.programs, session.control)
+    write_stand_ins(session.programs, session.spec.state / MEDIUM)
 
 
 class _Interrupt:
@@ -274,7 +274,10 @@ def _write(session: Session, outcome: Outcome) -> None:
         "notes": tuple(session.notes),
         "owner": None,
     }
-    record.write(spec.folder, begun.model_copy(update=ending))
+    ended = begun.model_copy(update=ending)
+    record.write(spec.folder, ended)
+    for files in session.networks[1:]:
+        record.write(files.folder, ended)
 
 
 if __name__ == "__main__":

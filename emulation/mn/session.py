@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,6 +23,10 @@ from emulation.network import openvswitch
 from emulation.scenario.records import Owner
 from nodeapp.parameters import suggestion
 
+MEDIUM: Final = "medium"
+"""Name of a medium's control socket."""
+FURTHER: Final = "network-"
+"""Name of the folder of a network after the first, before its number."""
 LIMITS: Final = "limits.jsonl"
 """File of the run folder that holds the limits and notes."""
 AGAIN: Final = 3.0
@@ -107,6 +111,20 @@ class SessionSpec(BaseModel):
         return cls.model_validate_json(path.read_bytes())
 
 
+class NetworkFiles(NamedTuple):
+    """Where the files of one network of a run are."""
+
+    folder: Path
+    """Captures and records: the run folder, or one in it for each further network."""
+    state: Path
+    """Configurations of its processes, and the control socket."""
+
+    @property
+    def control(self) -> Path:
+        """Control socket of the medium."""
+        return self.state / MEDIUM
+
+
 class Session:
     """One run of a script."""
 
@@ -117,6 +135,8 @@ class Session:
         self.limits: list[str] = []
         """Limits reported so far, one line each."""
         self.notes: list[str] = []
+        self.networks: list[NetworkFiles] = []
+        """Those of each network that the script has created, in order."""
         self.reached = "started"
         """How far the script has got: `started`, `built`."""
 
@@ -195,10 +215,16 @@ class Session:
 
     # -- where things are ------------------------------------------------------------------------
 
-    @property
-    def control(self) -> Path:
-        """Control socket of the medium."""
-        return self.spec.state / "medium"
+    def add_network(self) -> NetworkFiles:
+        """Return the folders, which it makes, of a network that the script creates."""
+        files = NetworkFiles(self.spec.folder, self.spec.state)
+        if self.networks:
+            name = f"{FURTHER}{len(self.networks) + 1}"
+            files = NetworkFiles(self.spec.folder / name, self.spec.state / name)
+        for folder in (files.folder, files.state, files.folder / "captures"):
+            folder.mkdir(exist_ok=True)
+        self.networks.append(files)
+        return files
 
     @property
     def programs(self) -> Path:
