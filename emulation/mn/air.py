@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,7 @@ from emulation.mn.radios import Radio
 from emulation.mn.session import NetworkFiles, ScriptError, Session
 from emulation.network.processes import Process, await_condition, last_line
 from emulation.network.warm import Warm
-from emulation.radio.propagation import path_loss_db
+from emulation.radio.reach import power_for, range_of
 from emulation.radio.spec import PROPAGATION_MODELS, LogDistance, RadioSpec, Shadowing
 from emulation.wifi.settings import Policy
 from nodeapp.parameters import suggestion
@@ -28,8 +29,6 @@ FRESH: Final = 0.05
 OTHER_MODELS: Final = ("ITU", "young", "youngModel", "nakagami")
 """Propagation models of some versions of Mininet-WiFi that are not supported here."""
 MOST_FADING: Final = 20.0
-FARTHEST: Final = 1e6
-"""Metres."""
 
 
 def fading_of(fading_cof: Any) -> float:
@@ -53,6 +52,8 @@ class ScriptAir:
         """Mininet-WiFi's default."""
         self.noise_th = -91.0
         self.policy: Policy = "sticky"
+        self.by_range = False
+        """Whether stations join by the range of access points, not by levels."""
         self.fading_db = 0.0
         self.running = False
         self._processes: dict[str, Process] = {}
@@ -104,18 +105,21 @@ class ScriptAir:
 
     def reach(self, radio: Radio) -> float:
         """Return how far a radio reaches another with the same antenna, metres."""
-        spec = RadioSpec.model_validate(
+        return range_of(self._spec(radio), radio.txpower + 2 * radio.antennaGain, self.noise_th)
+
+    def power(self, radio: Radio, metres: float) -> int:
+        """Return the power, dBm, for a range, rounded as in Mininet-WiFi, where 1 is the least.
+
+        It rounds up with logDistance, and down with the other models (`GetPowerGivenRange`).
+        """
+        exact = power_for(self._spec(radio), metres, 2 * radio.antennaGain, self.noise_th)
+        up = self.propagation["model"] == LogDistance.model_fields["model"].default
+        return max(1, math.ceil(exact) if up else int(exact))
+
+    def _spec(self, radio: Radio) -> RadioSpec:
+        return RadioSpec.model_validate(
             {"propagation": self.propagation, "frequency_mhz": radio.centre_mhz()}
         )
-        budget = radio.txpower + 2 * radio.antennaGain - self.noise_th
-        near, far = 0.0, FARTHEST
-        while far - near > 1e-3 * max(far, 1.0):
-            middle = (near + far) / 2
-            if float(path_loss_db(spec, middle)) <= budget:
-                near = middle
-            else:
-                far = middle
-        return near
 
     # -- the process ------------------------------------------------------------------------------
 
@@ -129,7 +133,7 @@ class ScriptAir:
             "radio": {"propagation": self.propagation},
             "threshold_dbm": self.noise_th,
             "fading_db": self.fading_db,
-            "association": {"policy": self.policy},
+            "association": {"policy": self.policy, "by_range": self.by_range},
             "nodes": [
                 {"name": node.name, "pid": node.pid, "position": list(node.position)}
                 for node in nodes

@@ -254,11 +254,14 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     def number_radios(self) -> None:
         """Give radios the addresses that mac80211_hwsim gives them: stations first, then the rest.
 
-        Radios whose address the script sets keep it, but count.  A second call changes nothing.
+        Radios whose address the script sets keep it, but count.  Those with a range get the power
+        for it.  A second call changes nothing.
         """
         if self._numbered:
             return
         self._numbered = True
+        for radio in self.radios:
+            radio.fit_power()
         radios = [radio for radio in self.radios if not radio.virtual]
         taken = {radio.mac.lower() for radio in radios if radio.has_own_mac}
         for number, radio in enumerate(radios):

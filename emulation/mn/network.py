@@ -16,7 +16,7 @@ from mininet.node import DefaultController
 from emulation.mn import models, wireless
 from emulation.mn.air import ScriptAir, fading_of
 from emulation.mn.cli import CLI
-from emulation.mn.links import WMEDIUMD_MODES
+from emulation.mn.links import WMEDIUMD_MODES, wmediumd
 from emulation.mn.making import Nodes
 from emulation.mn.measure import iperf
 from emulation.mn.motion import TimedMotion
@@ -73,6 +73,7 @@ class Mininet_wifi(Nodes):
         self.files = session.add_network()
         self.air = ScriptAir(session, self.files)
         self.air.noise_th = float(noise_th)
+        self.air.by_range = link is not wmediumd
         self._choose_policy({"ac_method": ac_method})
         self.air.fading_db = fading_of(checked.get("fading_cof"))
         self.defaults = {

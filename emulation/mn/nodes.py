@@ -78,7 +78,7 @@ class RadioNode:
                     continue
                 setting = _share(value, radio.id)
                 if name == "range":
-                    radio.wanted_range = float(setting) or None
+                    radio.wanted_range = float(int(float(setting))) or None
                 else:
                     numbers = ("txpower", "antennaGain", "antennaHeight")
                     setattr(radio, name, float(setting) if name in numbers else str(setting))

@@ -80,7 +80,7 @@ def make(session: Watched, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
     def network(name: str = "Mininet_wifi", **options: Any) -> Any:
         net = getattr(module, name)(**options)
-        net._openvswitch.running = True
+        net.openvswitch.running = True
         net.wires = []
         net.wire = lambda *ends, **given: net.wires.append((ends, given))
         return net
