@@ -51,6 +51,12 @@ def mn(
             "--check", help="SCRIPT.py is a folder: run each script in it, print verdicts"
         ),
     ] = False,
+    controller: Annotated[
+        str | None,
+        typer.Option(
+            "--controller", metavar="COMMAND", help="run this beside it: 'ryu-manager APP'"
+        ),
+    ] = None,
     captures: Annotated[
         bool, typer.Option("--captures/--no-captures", help="capture on every interface")
     ] = True,
@@ -77,6 +83,8 @@ def mn(
         fail("--live shows one script: leave it out with --check", USAGE)
     if check and (commands is not None or context.args):
         fail("--check tries every script by itself: leave out --commands and arguments", USAGE)
+    if check and controller is not None:
+        fail("--controller is for one script: leave it out with --check", USAGE)
     processes.sweep()
     if check:
         from testbed.mn_check import check_folder
@@ -94,6 +102,7 @@ def mn(
         "folder": folder,
         "seconds": seconds,
         "commands": commands.resolve() if commands else None,
+        "controller": controller,
         "captures": captures,
         "seed": seed,
         "owner": this_process().model_dump(),

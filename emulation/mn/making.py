@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from mininet.net import Mininet
@@ -29,6 +30,10 @@ LEAST_SCAN: Final = 1.0
 """Least seconds between two background scans; scripts may ask for 0."""
 
 
+FURTHER_PARAMS: Final = MappingProxyType({"band": 20, "freq": 2.4, "ieee80211w": None})
+"""Parameters that nodes have in Mininet-WiFi, and that have no effect here."""
+BRIDGE_OPTIONS: Final = ("failMode", "protocols", "stp", "dpid", "inband", "reconnectms")
+"""Options of an access point that Mininet's bridges take."""
 FIRST_PORT: Final = 6653
 """Port of a controller, unless another open network has one there."""
 
@@ -111,7 +116,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             self._next_x["station"] += 2
         kept = {key: checked[key] for key in (*MOTION_OPTIONS, "privateDirs") if key in checked}
         node = cls(name, self, inNamespace=bool(checked.get("inNamespace", True)), **kept)
-        node.params.update({key: options[key] for key in ("ip", "ip6", "mac") if key in options})
+        node.params.update(self._shown(params, ("ip", "ip6", "mac"), options))
         self._give_radios(node, options, int(checked.get("wlans", 1)), 0)
         scan = self._background_scan(checked)
         for radio in list(node.wintfs.values()):
@@ -127,6 +132,17 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             node.position = coordinates(options["position"])
         self.nameToNode[name] = node
         return node
+
+    def _shown(
+        self, params: Mapping[str, Any], names: Sequence[str], options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return what `node.params` has in Mininet-WiFi: all that a node was given, and defaults.
+
+        Of the options `names`, it has the values in use.
+        """
+        common = ("channel", "mode", "encrypt", "passwd")
+        defaults = {name: self.defaults[name] for name in common} | FURTHER_PARAMS
+        return {**defaults, **params} | {name: options[name] for name in names if options.get(name)}
 
     def _background_scan(self, params: Mapping[str, Any]) -> dict[str, float] | None:
         """Return a station's background scan settings; None if it does not scan."""
@@ -183,9 +199,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         limit = getattr(kind, "limit", None)
         if limit:
             self.session.limit(f"addAccessPoint({name!r}, cls={kind.__name__})", limit)
-        bridge = {
-            key: checked[key] for key in ("failMode", "protocols", "stp", "dpid") if key in checked
-        }
+        bridge = {key: checked[key] for key in BRIDGE_OPTIONS if key in checked}
         alone = bool(checked.get("inNamespace"))
         if alone:
             self.session.limit(
@@ -204,9 +218,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             radio.wps = str(params.get("wps_state") or 0) != "0"
             radio.isolate = bool(checked.get("client_isolation", self.client_isolation))
         self._add_virtual(point, options)
-        for key in ("ip", "ip6"):
-            if options.get(key):
-                point.params[key] = options[key]
+        point.params.update(self._shown(params, ("ssid", "ip", "ip6"), options))
         if alone:
             point.own_addresses_to(point.wintfs[0])
         if options.get("position") is not None:
@@ -297,7 +309,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         chosen = controller or params.pop("cls", None) or self.controller or DefaultController
         if chosen is DefaultController:
             chosen = Controller
-        fitting = controller_class(chosen, self.session.logs, name)
+        fitting = controller_class(chosen, self.session, name)
         if isinstance(fitting, type) and issubclass(fitting, LocalController):
             others = {
                 other.port for net in self.opened if net is not self for other in net.controllers

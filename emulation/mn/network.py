@@ -68,7 +68,7 @@ class Mininet_wifi(Nodes):
     ) -> None:
         session = self.session
         mininet = {key: params.pop(key) for key in MININET_OPTIONS if key in params}
-        checked = session.check_options("Mininet_wifi", params, NETWORK_OPTIONS)
+        checked = session.check_options("Mininet_wifi", params, NETWORK_OPTIONS, closed=True)
         self.wire_class = wireless.wire_class(link)
         self.files = session.add_network()
         self.air = ScriptAir(session, self.files)
@@ -382,7 +382,7 @@ class Mininet_wifi(Nodes):
     def iperf(self, hosts: Any = None, **options: Any) -> list[str]:
         """Measure throughput between two nodes, by default the first and the last."""
         nodes = [*self.hosts, *self.stations, *self.cars]
-        checked = self.session.check_options("iperf", options, IPERF_OPTIONS)
+        checked = self.session.check_options("iperf", options, IPERF_OPTIONS, closed=True)
         kept = {name: checked[name] for name in options if IPERF_OPTIONS[name] is None}
         return iperf(hosts or [nodes[0], nodes[-1]], **kept)
 

@@ -410,13 +410,16 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         elif options.get("channel") is not None and options.get("freq") is None:
             self.frequency = None  # that of another network
         if options.get("txpower") is not None:
-            self.txpower = int(float(options["txpower"]))
+            self.txpower, self.wanted_range = int(float(options["txpower"])), None
+        if options.get("range"):
+            self.wanted_range = float(options["range"])
+            self.fit_power()
         self.kind = kind
         if not self.live:
             return
         now = self.describe()
         names = ["mode", "ssid", "standard", "security", "passphrase"]
-        names += [name for name in ("channel", "frequency_mhz") if name in now]
+        names += [name for name in ("channel", "frequency_mhz", "reach") if name in now]
         if self.txpower != before:
             names.append("tx_power_dbm")
         self.change(**{name: now[name] for name in names})

@@ -101,7 +101,7 @@ def leave(code: int) -> NoReturn:
 
 def _prepare(session: Session) -> None:
     """Bring up loopback, show this namespace's devices in /sys, and create folders and programs."""
-    from emulation.mn.switches import write_controller
+    from emulation.mn.switches import start_controller, write_controllers
     from emulation.network.stand_ins.programs import write as write_stand_ins
 
     for words in (
@@ -113,8 +113,10 @@ def _prepare(session: Session) -> None:
             subprocess.run(words, capture_output=True, check=False, timeout=PREPARING)
     session.logs.mkdir(exist_ok=True)
     session.programs.mkdir(exist_ok=True)
-    write_controller(session.programs)
+    write_controllers(session.programs)
     write_stand_ins(session.programs, session.spec.state / MEDIUM)
+    if session.spec.controller is not None:
+        start_controller(session, session.spec.controller)
 
 
 class _Interrupt:

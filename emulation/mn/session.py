@@ -100,6 +100,8 @@ class SessionSpec(BaseModel):
     """How long the network stays up (`--for`)."""
     commands: Path | None = None
     """Commands for the prompt, one a line."""
+    controller: str | None = None
+    """Shell command of a controller to run beside the script (`--controller`)."""
     captures: bool = True
     seed: int = 1
     owner: Owner | None = None
@@ -188,23 +190,34 @@ class Session:
         print(f"mn: {where}: {text}", file=sys.stderr, flush=True)
 
     def check_options(
-        self, call: str, options: Mapping[str, Any], known: Mapping[str, Treatment]
+        self,
+        call: str,
+        options: Mapping[str, Any],
+        known: Mapping[str, Treatment],
+        *,
+        closed: bool = False,
     ) -> Options:
         """Check the options of a call; return them, tracking those that the call must read.
 
-        Raises `ScriptError` for an option that is not among `known`, or whose treatment is `Never`.
+        An option that is not among `known` is left out, as Mininet-WiFi does, and reported.
+        Raises `ScriptError` for one of a `closed` call, which would fail there too, and for one
+        whose treatment is `Never`.
         """
         for name, value in options.items():
             if name not in known:
-                meant = suggestion(name, known)
-                there = f"there is no such option{meant}; known: {', '.join(sorted(known))}"
-                raise self.refused(f"{call}({name}=...)", there)
+                meant = f"there is no such option{suggestion(name, known)}"
+                if closed:
+                    there = f"{meant}; known: {', '.join(sorted(known))}"
+                    raise self.refused(f"{call}({name}=...)", there)
+                self.limit(f"{call}({name}={value!r})", f"{meant}: nothing comes of it")
+                continue
             match known[name]:
                 case Never(reason):
                     raise self.refused(f"{call}({name}=...)", reason)
                 case str(instead) if value not in (None, False, "", 0):
                     self.limit(f"{call}({name}={value!r})", instead)
-        return Options(options, {name for name in options if known[name] is None})
+        there_are = {name: value for name, value in options.items() if name in known}
+        return Options(there_are, {name for name in there_are if known[name] is None})
 
     def line(self) -> int | None:
         """Return the line of the script that is being executed; None if there is none."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spark_analysis.scripts.tables import read
-from tests.testbed.mn_runs import answers, run_folder
+from tests.testbed.mn_runs import SCRIPTS, answers, mn, run_folder
 
 pytestmark = pytest.mark.root
 
@@ -148,3 +148,15 @@ def test_a_topology_with_a_controller_of_its_own(tmp_path: Path) -> None:
         assert float(said["py car1.position"].strip(" (\n").split(",")[0]) > 10
     else:
         assert "the cars stay where they are: sumo is missing" in errors
+
+
+def test_an_animation_moves_nodes_and_unknown_options_are_told(tmp_path: Path) -> None:
+    done = mn(tmp_path, SCRIPTS / "animated.py", "--no-captures", "--no-analyze", DISPLAY="")
+    assert done.returncode == 0, done.stderr
+    assert "moved to (40.0, 0.0, 0.0) 70 g moved" in done.stdout
+    assert "stop_ Not" in done.stdout
+    assert "start_ Connected" in done.stdout
+    assert "range 120.0 2" in done.stdout  # 30 log10 120 + 40.1 - 101 = 1.5, rounded up
+    for option in ("addStation(battery=70)", "plotGraph(seed=4)"):
+        assert f"{option}: there is no such option" in done.stderr
+    assert "addAccessPoint(equipmentModel='DI524'): device models are ignored" in done.stderr
