@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -57,6 +59,10 @@ def mn(
             "--controller", metavar="COMMAND", help="run this beside it: 'ryu-manager APP'"
         ),
     ] = None,
+    python: Annotated[
+        Path | None,
+        typer.Option("--python", metavar="PYTHON", help="import its packages too: VENV/bin/python"),
+    ] = None,
     captures: Annotated[
         bool, typer.Option("--captures/--no-captures", help="capture on every interface")
     ] = True,
@@ -103,6 +109,7 @@ def mn(
         "seconds": seconds,
         "commands": commands.resolve() if commands else None,
         "controller": controller,
+        "packages": _packages(python),
         "captures": captures,
         "seed": seed,
         "owner": this_process().model_dump(),
@@ -115,6 +122,26 @@ def mn(
         _finish(folder, code, analyze)
     finally:
         RunFolder(folder).give_to_caller()
+
+
+def _packages(python: Path | None) -> list[str]:
+    """Return the folders of packages of PYTHONPATH and of another Python of our version."""
+    folders = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if python is not None:
+        look = "import json, sys; print(json.dumps([list(sys.version_info[:2]), sys.path]))"
+        try:
+            done = subprocess.run(
+                [python, "-c", look], capture_output=True, text=True, check=True, timeout=30
+            )
+            version, path = json.loads(done.stdout)
+        except (OSError, ValueError, subprocess.SubprocessError):
+            fail(f"--python takes a Python, as VENV/bin/python, not {python}", USAGE)
+        own = list(sys.version_info[:2])
+        if version != own:
+            there, here = (".".join(map(str, each)) for each in (version, own))
+            fail(f"{python} is Python {there}: make an environment with Python {here}", USAGE)
+        folders += [folder for folder in path if folder.endswith("-packages")]
+    return [str(Path(folder).resolve()) for folder in folders]
 
 
 def _refuse_no_python(script: Path) -> None:

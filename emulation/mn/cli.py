@@ -61,6 +61,12 @@ class CLI(Prompt):
 
     def run(self) -> None:
         """Read commands until the end."""
+        session = self.mn.session
+        session.at_prompt = True
+        self._read()
+        session.at_prompt = False
+
+    def _read(self) -> None:
         if not self._scripted:
             super().run()
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
@@ -242,6 +243,10 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     def _give_radios(self, node: Any, options: Options, count: int, base: int) -> None:
         own_mac = options.get("mac")
+        if own_mac and not re.fullmatch("[0-9a-f]{2}(:[0-9a-f]{2}){5}", str(own_mac).lower()):
+            raise ScriptError(
+                f"{node.name}: mac={own_mac!r} is no Ethernet address: give 02:00:00:00:00:01"
+            )
         for number in range(count):
             mac = str(own_mac) if own_mac and number == 0 else self.next_mac()
             radio = node.add_radio(f"{node.name}-wlan{number + base}", mac)

@@ -38,6 +38,8 @@ class ScriptRecord(Provenance):
     )
     """`running` if it is under way, or was killed and nobody has looked since."""
     exit_code: int | None = None
+    cut_at: int | None = None
+    """Line of the script at which the time of `--for` was over, if not at the prompt."""
     error: str | None = None
     line: int | None = None
     """Line of the script at which it failed."""

@@ -102,6 +102,8 @@ class SessionSpec(BaseModel):
     """Commands for the prompt, one a line."""
     controller: str | None = None
     """Shell command of a controller to run beside the script (`--controller`)."""
+    packages: tuple[str, ...] = ()
+    """Folders of packages of the script's own."""
     captures: bool = True
     seed: int = 1
     owner: Owner | None = None
@@ -139,6 +141,7 @@ class Session:
         self.notes: list[str] = []
         self.networks: list[NetworkFiles] = []
         """Those of each network that the script has created, in order."""
+        self.at_prompt = False
         self.reached = "started"
         """How far the script has got: `started`, `built`."""
 
