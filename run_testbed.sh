@@ -123,14 +123,29 @@ PYTHON
 make_ryu() { # without it all but mesh access points works, so a failure is said and no more
     local wanted
     wanted=$(cat "$project"/requirements/{ryu,os-ken}.lock | sha256sum)
-    [ "$(cat "$ryu/.testbed-setup" 2>/dev/null)" != "$wanted" ] || return 0
+    if [ "$(cat "$ryu/.testbed-setup" 2>/dev/null)" = "$wanted" ]; then
+        write_manager
+        return
+    fi
     say "installing the Ryu controller in $ryu"
     if install_ryu || { say "Ryu cannot be installed; installing os-ken in its place" && install_os_ken; }; then
+        write_manager
         printf '%s\n' "$wanted" >"$ryu/.testbed-setup"
     else
         rm -rf "$ryu"
         say "nor can os-ken, so there are no mesh access points; see the end of $log"
     fi
+}
+
+write_manager() { # Ryu's own command does not start with the eventlet of today
+    local name=ryu-manager
+    [ -e "$ryu/bin/$name" ] || name=osken-manager
+    {
+        printf '#!/bin/sh\nPYTHONPATH=%q${PYTHONPATH:+:$PYTHONPATH} ' "$project"
+        printf 'exec %q -W ignore -m emulation.network.controller.manager "$@"\n' "$ryu/bin/python"
+    } >"$ryu/bin/$name.new"
+    chmod 755 "$ryu/bin/$name.new"
+    mv "$ryu/bin/$name.new" "$ryu/bin/$name"
 }
 
 install_ryu() {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +53,16 @@ def mn(
             "--check", help="SCRIPT.py is a folder: run each script in it, print verdicts"
         ),
     ] = False,
+    controller: Annotated[
+        str | None,
+        typer.Option(
+            "--controller", metavar="COMMAND", help="run this beside it: 'ryu-manager APP'"
+        ),
+    ] = None,
+    python: Annotated[
+        Path | None,
+        typer.Option("--python", metavar="PYTHON", help="import its packages too: VENV/bin/python"),
+    ] = None,
     captures: Annotated[
         bool, typer.Option("--captures/--no-captures", help="capture on every interface")
     ] = True,
@@ -77,6 +89,8 @@ def mn(
         fail("--live shows one script: leave it out with --check", USAGE)
     if check and (commands is not None or context.args):
         fail("--check tries every script by itself: leave out --commands and arguments", USAGE)
+    if check and controller is not None:
+        fail("--controller is for one script: leave it out with --check", USAGE)
     processes.sweep()
     if check:
         from testbed.mn_check import check_folder
@@ -94,6 +108,8 @@ def mn(
         "folder": folder,
         "seconds": seconds,
         "commands": commands.resolve() if commands else None,
+        "controller": controller,
+        "packages": _packages(python),
         "captures": captures,
         "seed": seed,
         "owner": this_process().model_dump(),
@@ -106,6 +122,26 @@ def mn(
         _finish(folder, code, analyze)
     finally:
         RunFolder(folder).give_to_caller()
+
+
+def _packages(python: Path | None) -> list[str]:
+    """Return the folders of packages of PYTHONPATH and of another Python of our version."""
+    folders = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if python is not None:
+        look = "import json, sys; print(json.dumps([list(sys.version_info[:2]), sys.path]))"
+        try:
+            done = subprocess.run(
+                [python, "-c", look], capture_output=True, text=True, check=True, timeout=30
+            )
+            version, path = json.loads(done.stdout)
+        except (OSError, ValueError, subprocess.SubprocessError):
+            fail(f"--python takes a Python, as VENV/bin/python, not {python}", USAGE)
+        own = list(sys.version_info[:2])
+        if version != own:
+            there, here = (".".join(map(str, each)) for each in (version, own))
+            fail(f"{python} is Python {there}: make an environment with Python {here}", USAGE)
+        folders += [folder for folder in path if folder.endswith("-packages")]
+    return [str(Path(folder).resolve()) for folder in folders]
 
 
 def _refuse_no_python(script: Path) -> None:
@@ -144,11 +180,12 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
         from spark_analysis.errors import AnalysisError
         from spark_analysis.scripts import page
 
-        try:
-            written = page.write(folder)
-        except AnalysisError as error:
-            fail(str(error))
-        console.print(f"report: {written}", highlight=False, soft_wrap=True)
+        for network in record.networks(folder):
+            try:
+                written = page.write(network)
+            except AnalysisError as error:
+                fail(str(error))
+            console.print(f"report: {written}", highlight=False, soft_wrap=True)
     else:
         console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
     if code is None or script_run.ended == "interrupted":

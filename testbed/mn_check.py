@@ -1,7 +1,7 @@
 """`mn --check FOLDER`: tries every script of a checkout, and prints what becomes of each.
 
 A script is run with its prompt closed and given some seconds; what it prints and how it ends make
-the verdict: runs, runs with a limit (which), cannot (why).
+the verdict: runs, runs with a limit (which), runs so far (until where), cannot (why).
 """
 
 from __future__ import annotations
@@ -96,6 +96,9 @@ def verdict_of(name: str, folder: Path) -> ScriptVerdict:
         return ScriptVerdict(name, "cannot", "it was interrupted")
     if script_run.reached != "built":
         return ScriptVerdict(name, "cannot", "it ended before its network was built")
+    if script_run.cut_at is not None:
+        why = f"it was still at line {script_run.cut_at}: give more seconds with --for"
+        return ScriptVerdict(name, "runs so far", "; ".join((why, *script_run.limits)))
     if script_run.limits:
         return ScriptVerdict(name, "runs with a limit", "; ".join(script_run.limits))
     return ScriptVerdict(name, "runs", "")

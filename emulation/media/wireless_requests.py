@@ -34,7 +34,8 @@ CLOCK_MONOTONIC.
                                 if many, the strongest of each (peer_levels)
     traffic                     {"traffic": [{source, receiver, frames, bytes}]}: of each hop
     mpaths {interface}          {"paths": [...], "proxies": [...]} of a mesh radio
-    links [{name}]              {"links": [...]} as of `emulation.media.scenario`, interfaces
+    links [{name}]              {"links": [...]} as of `emulation.media.scenario`, interfaces:
+                                what `name` hears of `neighbour`
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ import math
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from operator import add
+from operator import add, itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -352,7 +353,7 @@ class Requests:
             **radio.settings().model_dump(exclude={"channel", "range", "frequency_mhz"}),
             "frequency_mhz": tuned.frequency_mhz,
             "channel": channel_number(tuned.frequency_mhz),
-            "range": channels.range(radio),
+            "range": channels.range(radio) if radio.reach is None else radio.reach,
             "up": radio.up and not radio.failed,
             "bssid": None if point is None else point.mac.hex(":"),
             "network": radio.ssid if point is None else point.ssid,
@@ -387,7 +388,7 @@ class Requests:
                     "associated": radio.access_point == point.index,
                     "stations": len(self.network.members.stations_of(point)),
                 }
-                for point, level, _ in self.network.members.heard(radio)
+                for point, level, *_ in self.network.members.heard(radio)
             ]
         }
 
@@ -461,17 +462,19 @@ class Requests:
         }
 
     def _links(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        chosen = self.network.radios
+        chosen = {radio.index for radio in self.network.radios}
         if request.get("name") is not None:
-            chosen = self.radios_of(request, "name")
+            chosen = {radio.index for radio in self.radios_of(request, "name")}
         rows = []
-        for radio in chosen:
-            channel = self.network.channels.of(radio.index)
-            for link in channel.medium.links(radio.index) if channel is not None else ():
-                assert channel is not None
-                row = link._asdict() | {"name": radio.interface, "channel": channel.name}
-                rows.append(row | {"neighbour": self._interface(link.neighbour)})
-        return {"links": rows}
+        for sender in self.network.radios:
+            channel = self.network.channels.of(sender.index)
+            for link in channel.medium.links(sender.index) if channel is not None else ():
+                if link.neighbour in chosen:
+                    assert channel is not None
+                    row = link._asdict() | {"name": self._interface(link.neighbour)}
+                    row |= {"neighbour": sender.interface, "channel": channel.name}
+                    rows.append((link.neighbour, row))
+        return {"links": [row for _, row in sorted(rows, key=itemgetter(0))]}
 
 
 def _since(radio: WlanRadio, now: float) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -11,10 +12,10 @@ from typing import IO, Any, Final, get_args
 
 from emulation.media.control import ControlError, answers, request
 from emulation.mn.radios import Radio
-from emulation.mn.session import ScriptError, Session
+from emulation.mn.session import NetworkFiles, ScriptError, Session
 from emulation.network.processes import Process, await_condition, last_line
 from emulation.network.warm import Warm
-from emulation.radio.propagation import path_loss_db
+from emulation.radio.reach import power_for, range_of
 from emulation.radio.spec import PROPAGATION_MODELS, LogDistance, RadioSpec, Shadowing
 from emulation.wifi.settings import Policy
 from nodeapp.parameters import suggestion
@@ -28,8 +29,6 @@ FRESH: Final = 0.05
 OTHER_MODELS: Final = ("ITU", "young", "youngModel", "nakagami")
 """Propagation models of some versions of Mininet-WiFi that are not supported here."""
 MOST_FADING: Final = 20.0
-FARTHEST: Final = 1e6
-"""Metres."""
 
 
 def fading_of(fading_cof: Any) -> float:
@@ -46,12 +45,15 @@ def fading_of(fading_cof: Any) -> float:
 class ScriptAir:
     """The medium: first its settings, then its process."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, files: NetworkFiles) -> None:
         self._session = session
+        self._files = files
         self.propagation: dict[str, Any] = {"model": "log-distance", "exponent": 3.0}
         """Mininet-WiFi's default."""
         self.noise_th = -91.0
         self.policy: Policy = "sticky"
+        self.by_range = False
+        """Whether stations join by the range of access points, not by levels."""
         self.fading_db = 0.0
         self.running = False
         self._processes: dict[str, Process] = {}
@@ -103,18 +105,21 @@ class ScriptAir:
 
     def reach(self, radio: Radio) -> float:
         """Return how far a radio reaches another with the same antenna, metres."""
-        spec = RadioSpec.model_validate(
+        return range_of(self._spec(radio), radio.txpower + 2 * radio.antennaGain, self.noise_th)
+
+    def power(self, radio: Radio, metres: float) -> int:
+        """Return the power, dBm, for a range, rounded as in Mininet-WiFi, where 1 is the least.
+
+        It rounds up with logDistance, and down with the other models (`GetPowerGivenRange`).
+        """
+        exact = power_for(self._spec(radio), metres, 2 * radio.antennaGain, self.noise_th)
+        up = self.propagation["model"] == LogDistance.model_fields["model"].default
+        return max(1, math.ceil(exact) if up else int(exact))
+
+    def _spec(self, radio: Radio) -> RadioSpec:
+        return RadioSpec.model_validate(
             {"propagation": self.propagation, "frequency_mhz": radio.centre_mhz()}
         )
-        budget = radio.txpower + 2 * radio.antennaGain - self.noise_th
-        near, far = 0.0, FARTHEST
-        while far - near > 1e-3 * max(far, 1.0):
-            middle = (near + far) / 2
-            if float(path_loss_db(spec, middle)) <= budget:
-                near = middle
-            else:
-                far = middle
-        return near
 
     # -- the process ------------------------------------------------------------------------------
 
@@ -123,12 +128,12 @@ class ScriptAir:
         spec = self._session.spec
         config = {
             "seed": spec.seed,
-            "control": str(self._session.control),
-            "captures": str(spec.folder / "captures") if spec.captures else None,
+            "control": str(self._files.control),
+            "captures": str(self._files.folder / "captures") if spec.captures else None,
             "radio": {"propagation": self.propagation},
             "threshold_dbm": self.noise_th,
             "fading_db": self.fading_db,
-            "association": {"policy": self.policy},
+            "association": {"policy": self.policy, "by_range": self.by_range},
             "nodes": [
                 {"name": node.name, "pid": node.pid, "position": list(node.position)}
                 for node in nodes
@@ -137,8 +142,8 @@ class ScriptAir:
         }
         self._start("medium", MEDIUM, config)
         medium = self._processes["medium"]
-        await_condition(lambda: medium.poll() is not None or answers(self._session.control), READY)
-        if not answers(self._session.control):
+        await_condition(lambda: medium.poll() is not None or answers(self._files.control), READY)
+        if not answers(self._files.control):
             self._log.flush()
             problem = last_line(self._session.logs / "emulation.log")
             raise ScriptError(f"the radio medium did not start: {problem}")
@@ -146,14 +151,14 @@ class ScriptAir:
 
     def record(self, interfaces: list[dict[str, Any]]) -> None:
         """Capture on interfaces (entries of `capture`'s configuration) from now on."""
-        status = self._session.spec.state / "recorder.json"
+        status = self._files.state / "recorder.json"
         config = {"interfaces": interfaces, "status": str(status)}
         self._start("recorder", RECORDER, config)
         recorder = self._processes["recorder"]
         await_condition(lambda: recorder.poll() is not None or status.exists(), READY)
 
     def _start(self, name: str, module: str, config: Mapping[str, Any]) -> None:
-        path = self._session.spec.state / f"{name}.config.json"
+        path = self._files.state / f"{name}.config.json"
         path.write_text(json.dumps(config), encoding="utf-8")
         try:
             self._processes[name] = self._warm.start(module, [str(path)], self._log)
@@ -177,7 +182,7 @@ class ScriptAir:
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Return the medium's answer to a request.  Raises `ScriptError` if it refuses."""
         try:
-            answer = request(self._session.control, message)
+            answer = request(self._files.control, message)
         except ControlError as error:
             raise ScriptError(str(error)) from None
         self._asked = -FRESH

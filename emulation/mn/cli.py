@@ -42,7 +42,7 @@ class CLI(Prompt):
     ) -> None:
         """`script` is a file of commands, `cmd` one command after which to return."""
         spec = mn_wifi.session.spec
-        self.record = RunFolder(spec.folder).prompt
+        self.record = RunFolder(mn_wifi.files.folder).prompt
         if not mn_wifi.built:
             mn_wifi.build()
         if cmd is not None:
@@ -61,6 +61,12 @@ class CLI(Prompt):
 
     def run(self) -> None:
         """Read commands until the end."""
+        session = self.mn.session
+        session.at_prompt = True
+        self._read()
+        session.at_prompt = False
+
+    def _read(self) -> None:
         if not self._scripted:
             super().run()
             return

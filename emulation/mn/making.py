@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from itertools import count
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from mininet.net import Mininet
@@ -16,11 +19,24 @@ from emulation.mn.nodes import AP, Car, Station, coordinates
 from emulation.mn.options import MOTION_OPTIONS, NODE_OPTIONS, POINT_OPTIONS
 from emulation.mn.radios import Radio
 from emulation.mn.session import Options, ScriptError, Session
-from emulation.mn.switches import ScriptSwitch, controller_class, switch_options
+from emulation.mn.switches import (
+    LocalController,
+    ScriptSwitch,
+    controller_class,
+    switch_options,
+)
 from emulation.mn.unavailable import Unavailable
 
 LEAST_SCAN: Final = 1.0
 """Least seconds between two background scans; scripts may ask for 0."""
+
+
+FURTHER_PARAMS: Final = MappingProxyType({"band": 20, "freq": 2.4, "ieee80211w": None})
+"""Parameters that nodes have in Mininet-WiFi, and that have no effect here."""
+BRIDGE_OPTIONS: Final = ("failMode", "protocols", "stp", "dpid", "inband", "reconnectms")
+"""Options of an access point that Mininet's bridges take."""
+FIRST_PORT: Final = 6653
+"""Port of a controller, unless another open network has one there."""
 
 
 class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
@@ -30,6 +46,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     """The run; set in a subclass (`emulation.mn.provided`)."""
     opened: ClassVar[list[Any]]
     """Networks that have been created and not yet stopped."""
+    openvswitch: ClassVar[ScriptSwitch]
+    """The run's; set with the session."""
     air: ScriptAir
     station: Any
     car: Any
@@ -48,7 +66,6 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         self.sensors: list[Any] = []
         self.apsensors: list[Any] = []
         self.modems: list[Any] = []
-        self._openvswitch = ScriptSwitch(self.session)
         self._macs = 0
         self._numbered = False
         self._next_x = {"station": 1.0, "ap": 1.0}  # of `autoSetPositions`, metres
@@ -100,7 +117,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             self._next_x["station"] += 2
         kept = {key: checked[key] for key in (*MOTION_OPTIONS, "privateDirs") if key in checked}
         node = cls(name, self, inNamespace=bool(checked.get("inNamespace", True)), **kept)
-        node.params.update({key: options[key] for key in ("ip", "ip6", "mac") if key in options})
+        node.params.update(self._shown(params, ("ip", "ip6", "mac"), options))
         self._give_radios(node, options, int(checked.get("wlans", 1)), 0)
         scan = self._background_scan(checked)
         for radio in list(node.wintfs.values()):
@@ -116,6 +133,17 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             node.position = coordinates(options["position"])
         self.nameToNode[name] = node
         return node
+
+    def _shown(
+        self, params: Mapping[str, Any], names: Sequence[str], options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return what `node.params` has in Mininet-WiFi: all that a node was given, and defaults.
+
+        Of the options `names`, it has the values in use.
+        """
+        common = ("channel", "mode", "encrypt", "passwd")
+        defaults = {name: self.defaults[name] for name in common} | FURTHER_PARAMS
+        return {**defaults, **params} | {name: options[name] for name in names if options.get(name)}
 
     def _background_scan(self, params: Mapping[str, Any]) -> dict[str, float] | None:
         """Return a station's background scan settings; None if it does not scan."""
@@ -163,7 +191,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         if self.autoSetPositions and "position" not in params:
             options["position"] = f"{self._next_x['ap']:g},50,0"
             self._next_x["ap"] += 100
-        self._openvswitch.start()
+        self.openvswitch.start()
         kind = cls or self.accessPoint
         if isinstance(kind, Unavailable):
             raise kind.error()
@@ -172,9 +200,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         limit = getattr(kind, "limit", None)
         if limit:
             self.session.limit(f"addAccessPoint({name!r}, cls={kind.__name__})", limit)
-        bridge = {
-            key: checked[key] for key in ("failMode", "protocols", "stp", "dpid") if key in checked
-        }
+        bridge = {key: checked[key] for key in BRIDGE_OPTIONS if key in checked}
         alone = bool(checked.get("inNamespace"))
         if alone:
             self.session.limit(
@@ -193,9 +219,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             radio.wps = str(params.get("wps_state") or 0) != "0"
             radio.isolate = bool(checked.get("client_isolation", self.client_isolation))
         self._add_virtual(point, options)
-        for key in ("ip", "ip6"):
-            if options.get(key):
-                point.params[key] = options[key]
+        point.params.update(self._shown(params, ("ssid", "ip", "ip6"), options))
         if alone:
             point.own_addresses_to(point.wintfs[0])
         if options.get("position") is not None:
@@ -219,6 +243,10 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     def _give_radios(self, node: Any, options: Options, count: int, base: int) -> None:
         own_mac = options.get("mac")
+        if own_mac and not re.fullmatch("[0-9a-f]{2}(:[0-9a-f]{2}){5}", str(own_mac).lower()):
+            raise ScriptError(
+                f"{node.name}: mac={own_mac!r} is no Ethernet address: give 02:00:00:00:00:01"
+            )
         for number in range(count):
             mac = str(own_mac) if own_mac and number == 0 else self.next_mac()
             radio = node.add_radio(f"{node.name}-wlan{number + base}", mac)
@@ -233,17 +261,24 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     def _check_name(self, name: str) -> None:
         if name in self.nameToNode:
             raise ScriptError(f"a node named {name} exists already")
+        if any(name in net.nameToNode for net in self.opened if net is not self):
+            raise ScriptError(
+                f"another network has a node named {name}: call its stop(), or use another name"
+            )
         if not name or len(f"{name}-wlan0".encode()) > 15:
             raise ScriptError(f"{name!r} is not a node name: use 1 to 9 characters")
 
     def number_radios(self) -> None:
         """Give radios the addresses that mac80211_hwsim gives them: stations first, then the rest.
 
-        Radios whose address the script sets keep it, but count.  A second call changes nothing.
+        Radios whose address the script sets keep it, but count.  Those with a range get the power
+        for it.  A second call changes nothing.
         """
         if self._numbered:
             return
         self._numbered = True
+        for radio in self.radios:
+            radio.fit_power()
         radios = [radio for radio in self.radios if not radio.virtual]
         taken = {radio.mac.lower() for radio in radios if radio.has_own_mac}
         for number, radio in enumerate(radios):
@@ -268,7 +303,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Node:
         """Add a wired switch: Open vSwitch, with the user-space datapath."""
-        self._openvswitch.start()
+        self.openvswitch.start()
         chosen = cls or self.switch
         return super().addSwitch(name, cls=cls, **switch_options(chosen, params))
 
@@ -279,7 +314,12 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         chosen = controller or params.pop("cls", None) or self.controller or DefaultController
         if chosen is DefaultController:
             chosen = Controller
-        fitting = controller_class(chosen, self.session.logs, name)
+        fitting = controller_class(chosen, self.session, name)
+        if isinstance(fitting, type) and issubclass(fitting, LocalController):
+            others = {
+                other.port for net in self.opened if net is not self for other in net.controllers
+            }
+            params.setdefault("port", next(n for n in count(FIRST_PORT) if n not in others))
         return super().addController(name, fitting, **params)
 
     def addNAT(

@@ -16,7 +16,7 @@ from mininet.node import DefaultController
 from emulation.mn import models, wireless
 from emulation.mn.air import ScriptAir, fading_of
 from emulation.mn.cli import CLI
-from emulation.mn.links import WMEDIUMD_MODES
+from emulation.mn.links import WMEDIUMD_MODES, wmediumd
 from emulation.mn.making import Nodes
 from emulation.mn.measure import iperf
 from emulation.mn.motion import TimedMotion
@@ -68,10 +68,12 @@ class Mininet_wifi(Nodes):
     ) -> None:
         session = self.session
         mininet = {key: params.pop(key) for key in MININET_OPTIONS if key in params}
-        checked = session.check_options("Mininet_wifi", params, NETWORK_OPTIONS)
+        checked = session.check_options("Mininet_wifi", params, NETWORK_OPTIONS, closed=True)
         self.wire_class = wireless.wire_class(link)
-        self.air = ScriptAir(session)
+        self.files = session.add_network()
+        self.air = ScriptAir(session, self.files)
         self.air.noise_th = float(noise_th)
+        self.air.by_range = link is not wmediumd
         self._choose_policy({"ac_method": ac_method})
         self.air.fading_db = fading_of(checked.get("fading_cof"))
         self.defaults = {
@@ -380,7 +382,7 @@ class Mininet_wifi(Nodes):
     def iperf(self, hosts: Any = None, **options: Any) -> list[str]:
         """Measure throughput between two nodes, by default the first and the last."""
         nodes = [*self.hosts, *self.stations, *self.cars]
-        checked = self.session.check_options("iperf", options, IPERF_OPTIONS)
+        checked = self.session.check_options("iperf", options, IPERF_OPTIONS, closed=True)
         kept = {name: checked[name] for name in options if IPERF_OPTIONS[name] is None}
         return iperf(hosts or [nodes[0], nodes[-1]], **kept)
 

@@ -78,7 +78,7 @@ class RadioNode:
                     continue
                 setting = _share(value, radio.id)
                 if name == "range":
-                    radio.wanted_range = float(setting) or None
+                    radio.wanted_range = float(int(float(setting))) or None
                 else:
                     numbers = ("txpower", "antennaGain", "antennaHeight")
                     setattr(radio, name, float(setting) if name in numbers else str(setting))
@@ -148,7 +148,7 @@ class RadioNode:
 
     def setTC(self, intf: Any = None, **options: Any) -> None:
         """Limit the link to its access point, as `Radio.config_tc` does."""
-        checked = self.net.session.check_options("setTC", options, TC_OPTIONS)
+        checked = self.net.session.check_options("setTC", options, TC_OPTIONS, closed=True)
         self.getNameToWintf(intf).config_tc(**checked)
 
     def setMediumId(self, medium_id: int, intf: Any = None) -> None:
@@ -198,6 +198,14 @@ class RadioNode:
         return self.getNameToWintf(intf).setIP6(ip, prefixLen)
 
     def show(self) -> None:
+        """Bring its radios up again."""
+        self._bring(up=True)
+
+    def stop_(self) -> None:
+        """Bring its radios down, as if its hostapd had ended."""
+        self._bring(up=False)
+
+    def start_(self) -> None:
         """Bring its radios up again."""
         self._bring(up=True)
 

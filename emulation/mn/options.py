@@ -77,6 +77,7 @@ NODE_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
         "min_z": "motion stays in the plane",
         "max_z": "motion stays in the plane",
         "model": _DEVICE,
+        "equipmentModel": _DEVICE,
         "wpasup_flags": _EAP,
         "wpasup_globals": _EAP,
         "config": _EAP,
@@ -101,12 +102,13 @@ POINT_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
                 *("ssid", "mode", "channel", "position", "failMode", "mac", "wlans", "range"),
                 *("txpower", "antennaGain", "encrypt", "passwd", "vssids"),
                 *("client_isolation", "protocols", "stp", "dpid", "ip", "ip6", "listenPort"),
-                *("inNamespace", "datapath"),
+                *("inNamespace", "datapath", "inband", "reconnectms"),
             )
         ),
         "color": _COLOUR,
         "batch": "bridges are made one after the other",
         "model": _DEVICE,
+        "equipmentModel": _DEVICE,
         "antennaHeight": _HEIGHT,
         "freq": _CHANNEL,
         "beacon_int": _BEACONS,
@@ -204,7 +206,7 @@ WIRE_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
 )
 """Options of a wire."""
 MASTER_OPTIONS: Final = MappingProxyType(
-    dict.fromkeys(("channel", "mode", "txpower", "passwd", "encrypt"))
+    dict.fromkeys(("channel", "mode", "txpower", "passwd", "encrypt", "range"))
 )
 """Options of calls that make a radio an access point's."""
 BORDERS: Final = ("min_x", "min_y", "max_x", "max_y")

@@ -6,19 +6,23 @@ module that is not supported ends a script with one line.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
+from mininet.link import Intf, Link, TCIntf
 from mininet.net import Mininet
 
 from emulation.mn import cli, links, manet, nodes, radios, replaying, topo
 from emulation.mn.network import Mininet_wifi
 from emulation.mn.session import ScriptError, Session
+from emulation.mn.switches import ScriptSwitch
 from emulation.mn.unavailable import MODULES, NAMES, unavailable
 
 NAME: Final = "mn_wifi"
+BACK_END: Final = "MPLBACKEND"
 NO_MODULES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "sixLoWPAN": "IEEE 802.15.4 radios need the kernel's mac802154_hwsim",
@@ -55,15 +59,16 @@ class Cleanup:
 
 def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
     """Return the modules by name; networks add themselves to `opened`."""
-    bound = type("Mininet_wifi", (Mininet_wifi,), {"session": session, "opened": opened})
+    shared = {"session": session, "opened": opened, "openvswitch": ScriptSwitch(session)}
+    bound = type("Mininet_wifi", (Mininet_wifi,), shared)
     controlled = type("MininetWithControlWNet", (bound,), {})
 
-    def telemetry(**options: Any) -> None:
-        """Record, as `telemetry` outside a network.  Raises `ScriptError` if there is none yet."""
+    def telemetry(nodes: Any = None, **options: Any) -> None:
+        """Record, as `telemetry` outside a network."""
         if not opened:
-            raise ScriptError("telemetry: there is no network yet: call it after Mininet_wifi()")
+            session.limit("telemetry", "there is no network yet: call it after Mininet_wifi()")
         for net in opened:
-            net.telemetry(**options)
+            net.telemetry(**options | ({} if nodes is None else {"nodes": nodes}))
 
     kinds: dict[str, Any] = {
         **dict.fromkeys(("AP", "OVSAP", "OVSKernelAP", "OVSSwitchAP"), nodes.AP),
@@ -83,6 +88,7 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
                 *("_4address", "physicalMesh", "WifiDirectLink", "PhysicalWifiDirectLink"),
             )
         }
+        | {"Intf": Intf, "TCIntf": TCIntf, "Link": Link}
         | {"IntfWireless": radios.Radio, "TCLinkWireless": links.TCWirelessLink}
         | {"wifiDirectLink": links.WifiDirectLink},
         "wmediumdConnector": {
@@ -119,7 +125,7 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
         whole = f"{NAME}.{name}" if name else NAME
         module: ModuleType = Provided(whole)
         vars(module).update(names)
-        if name in ("", "sumo"):
+        if name in ("", "sumo", "sumo.sumolib"):
             module.__path__ = []
         by_name[whole] = module
     for whole, module in by_name.items():
@@ -141,11 +147,23 @@ class Provided(ModuleType):
 
 
 class Refuser:
-    """An import finder that finds nothing, but explains missing modules of `mn_wifi`."""
+    """An import finder that finds nothing, but explains missing modules of `mn_wifi`.
+
+    Where there is no display, it has matplotlib load `emulation.mn.plotting`.
+    """
+
+    def __init__(self) -> None:
+        self._chosen = False
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> None:
         """Raise a `ScriptError` that says why a module is missing."""
         first, _, rest = name.partition(".")
+        if name == "matplotlib" and not any(map(os.environ.get, ("DISPLAY", BACK_END))):
+            os.environ[BACK_END] = "module://emulation.mn.plotting"
+            self._chosen = True
+        elif name == "matplotlib.pyplot" and self._chosen:  # which has read it by now
+            self._chosen = False
+            os.environ.pop(BACK_END, None)  # not for the script's processes
         if first == NAME and rest:
             reason = NO_MODULES.get(rest.partition(".")[0])
             if reason is not None:

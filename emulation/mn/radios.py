@@ -179,8 +179,8 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             description["frequency_mhz"] = frequency
         else:
             description["channel"] = self.channel_number()
-        if self.wanted_range is not None:
-            description["range"] = self.wanted_range
+        if self.kind == "master" and self.wanted_range is not None:
+            description["reach"] = self.wanted_range
         if self.access_point is not None:
             description["access_point"] = self.access_point.name
         return description
@@ -283,17 +283,28 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
 
     def setRange(self, range: float) -> None:
         """Set the transmit power so that it reaches this far, metres."""
-        self.wanted_range = float(range)
-        self.change(range=self.wanted_range)
+        self.txpower = self.node.net.air.power(self, float(range))
+        if self.wanted_range is not None:
+            self.wanted_range = float(range)
+        self._send_power()
+
+    def fit_power(self) -> None:
+        """Take the power for the range that the script wants, if it wants one."""
+        if self.wanted_range is not None:
+            self.txpower = self.node.net.air.power(self, self.wanted_range)
 
     def setTxPower(self, txpower: float) -> None:
-        """Set the transmit power, dBm."""
-        self.txpower, self.wanted_range = float(txpower), None
-        self.change(tx_power_dbm=self.txpower)
+        """Set the transmit power, whole dBm; a range that the script set for the node stays."""
+        self.txpower = int(float(txpower))
+        self._send_power()
+
+    def _send_power(self) -> None:
+        reach = self.wanted_range if self.kind == "master" else None
+        self.change(tx_power_dbm=float(self.txpower), reach=reach)
 
     def setAntennaGain(self, gain: float) -> None:
-        """Set the antenna's gain, dBi."""
-        self.antennaGain = float(gain)
+        """Set the antenna's gain, whole dBi."""
+        self.antennaGain = int(float(gain))
         self.change(antenna_gain_dbi=self.antennaGain)
 
     def setAntennaHeight(self, height: float) -> None:
@@ -387,8 +398,9 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
 
     def become(self, kind: str, options: Mapping[str, Any]) -> None:
         """Change what kind of radio it is; `options` are any of `MASTER_OPTIONS`."""
-        before = self.txpower, self.wanted_range
-        if kind != self.kind and kind == "mesh" and self.txpower == TX_POWER_DBM:
+        before = self.txpower
+        default = self.txpower == TX_POWER_DBM and self.wanted_range is None
+        if kind != self.kind and kind == "mesh" and default:
             self.txpower = MESH_TX_POWER_DBM
         for name in ("mode", "channel", "passwd", "encrypt"):
             if options.get(name) is not None:
@@ -398,14 +410,17 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         elif options.get("channel") is not None and options.get("freq") is None:
             self.frequency = None  # that of another network
         if options.get("txpower") is not None:
-            self.txpower, self.wanted_range = float(options["txpower"]), None
+            self.txpower, self.wanted_range = int(float(options["txpower"])), None
+        if options.get("range"):
+            self.wanted_range = float(options["range"])
+            self.fit_power()
         self.kind = kind
         if not self.live:
             return
         now = self.describe()
         names = ["mode", "ssid", "standard", "security", "passphrase"]
-        names += [name for name in ("channel", "frequency_mhz") if name in now]
-        if self.wanted_range is None and (self.txpower, None) != before:
+        names += [name for name in ("channel", "frequency_mhz", "reach") if name in now]
+        if self.txpower != before:
             names.append("tx_power_dbm")
         self.change(**{name: now[name] for name in names})
 

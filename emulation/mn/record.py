@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Final, Literal
 
-from emulation.mn.session import LIMITS, Session
+from emulation.mn.session import FURTHER, LIMITS, Session
 from emulation.plain_file import read_plain_file
 from emulation.scenario.owner import cause_of_death
 from emulation.scenario.records import Owner, Provenance
@@ -38,6 +38,8 @@ class ScriptRecord(Provenance):
     )
     """`running` if it is under way, or was killed and nobody has looked since."""
     exit_code: int | None = None
+    cut_at: int | None = None
+    """Line of the script at which the time of `--for` was over, if not at the prompt."""
     error: str | None = None
     line: int | None = None
     """Line of the script at which it failed."""
@@ -128,6 +130,12 @@ def read_ended(folder: Path) -> ScriptRecord | None:
     """Return the record of a script that has ended; None if it was killed or is under way."""
     record = read_typed(folder / OUTCOME, ScriptRecord, [])
     return record if record is not None and record.has_ended else None
+
+
+def networks(folder: Path) -> list[Path]:
+    """Return the folders of the networks that a script has built, in order."""
+    further = sorted(folder.glob(f"{FURTHER}*"), key=lambda path: (len(path.name), path.name))
+    return [path for path in (folder, *further) if (path / NETWORK).is_file()]
 
 
 def is_script_run(folder: Path) -> bool:

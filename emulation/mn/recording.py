@@ -126,13 +126,13 @@ class Recording:
     def _again(self) -> None:
         """Rewrite the network's description, which holds what is to be shown, if it exists."""
         if self._description is not None:
-            write_json(self._session.spec.folder / NETWORK, self._description)
+            write_json(self._net.files.folder / NETWORK, self._description)
 
     def start(self) -> None:
         """Begin to record, and to capture on all interfaces."""
         self._epoch = time.monotonic()
         self._cpu = CpuSampler()
-        folder = self._session.spec.folder
+        folder = self._net.files.folder
         self._description = {
             "epoch_ns": time.time_ns(),
             "propagation": self._net.air.propagation,
@@ -147,7 +147,7 @@ class Recording:
             "radios": [radio.describe() for radio in self._net.radios],
             "wired": [node.name for node in [*self._net.hosts, *self._net.switches]],
         }
-        write_json(self._session.spec.folder / NETWORK, self._description)
+        write_json(self._net.files.folder / NETWORK, self._description)
         self._file = (folder / SAMPLES).open("a", encoding="utf-8", buffering=1)
         self.sample()  # now: nodes move on while the recorder starts
         if self._session.spec.captures:
@@ -232,12 +232,12 @@ class Recording:
         """Write the fidelity monitor's verdict, once the recorder has ended."""
         if self._figures is None or self._cpu is None:
             return
-        status = self._session.spec.state / "recorder.json"
+        status = self._net.files.state / "recorder.json"
         verdict = assess(
             medium=self._figures, recorder=read_json(status), driver={}, socket_drops=0,
             cpu=self._cpu,
         )  # fmt: skip
-        RunFolder(self._session.spec.folder).write_fidelity(verdict)
+        RunFolder(self._net.files.folder).write_fidelity(verdict)
 
 
 def _borders(call: str, options: Options) -> dict[str, float]:

@@ -24,9 +24,11 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Final, NoReturn
 
-from emulation.mn import record
+from emulation.mn import files, record
+from emulation.mn.missing import MissingPrograms
 from emulation.mn.session import (
     AGAIN,
+    MEDIUM,
     Ended,
     ScriptError,
     Session,
@@ -53,6 +55,7 @@ class Outcome:
         self.code = 0
         self.error: str | None = None
         self.line: int | None = None
+        self.cut_at: int | None = None
         self.ended = "completed"
 
 
@@ -62,17 +65,23 @@ def main(arguments: list[str]) -> int:
     os.environ.update(environment(session))
     outcome = Outcome()
     nets: list[Any] = []
+    missing = MissingPrograms(session)
+    threading.excepthook = lambda failure: _thread_failed(session, failure)
     interrupt = _Interrupt()
     for number in heeded():
         if number != signal.SIGINT:
             signal.signal(number, interrupt)
     signal.signal(signal.SIGALRM, _time_is_up)
-    _caught(lambda: _run(session, nets), session, outcome)
+    _caught(lambda: _run(session, nets, missing), session, outcome)
     _ignore_signals()
     for net in list(nets):
         _close(net)
     if outcome.ended == "completed" and session.reached != "built":
         session.say("the script ended without building a network: call net.build()")
+    missing.report()
+    os.chdir("/")
+    if (session.spec.folder / files.FILES).is_dir():
+        files.tidy(session.spec.folder / files.FILES)
     _write(session, outcome)
     return outcome.code
 
@@ -100,7 +109,7 @@ def leave(code: int) -> NoReturn:
 
 def _prepare(session: Session) -> None:
     """Bring up loopback, show this namespace's devices in /sys, and create folders and programs."""
-    from emulation.mn.switches import write_controller
+    from emulation.mn.switches import start_controller, write_controllers
     from emulation.network.stand_ins.programs import write as write_stand_ins
 
     for words in (
@@ -111,10 +120,11 @@ def _prepare(session: Session) -> None:
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(words, capture_output=True, check=False, timeout=PREPARING)
     session.logs.mkdir(exist_ok=True)
-    (session.spec.folder / "captures").mkdir(exist_ok=True)
     session.programs.mkdir(exist_ok=True)
-    write_controller(session.programs)
-    write_stand_ins(session.programs, session.control)
+    write_controllers(session.programs)
+    write_stand_ins(session.programs, session.spec.state / MEDIUM)
+    if session.spec.controller is not None:
+        start_controller(session, session.spec.controller)
 
 
 class _Interrupt:
@@ -139,7 +149,7 @@ def _time_is_up(_number: int, _frame: Any) -> None:
     raise TimeIsUp
 
 
-def _run(session: Session, nets: list[Any]) -> None:
+def _run(session: Session, nets: list[Any], missing: MissingPrograms) -> None:
     """Run the script as `python SCRIPT ARGUMENTS` would."""
     from emulation.mn.provided import provide
 
@@ -151,6 +161,12 @@ def _run(session: Session, nets: list[Any]) -> None:
     provide(session, nets)
     sys.argv = [str(spec.script), *spec.arguments]
     sys.path.insert(0, str(spec.script.parent))
+    own = [folder for folder in spec.packages if folder not in sys.path]
+    sys.path.extend(own)
+    shared = [path for path in (os.environ.get("PYTHONPATH"), *own) if path]
+    os.environ["PYTHONPATH"] = os.pathsep.join(shared)  # of the nodes' programs
+    files.enter(spec.folder, spec.script)
+    missing.watch()
     if spec.seconds is not None:
         session.allow(spec.seconds + TO_BUILD)
     _execute(code)
@@ -170,8 +186,8 @@ def _caught(work: Callable[[], None], session: Session, outcome: Outcome) -> Non
             work()
         finally:
             _ignore_signals()
-    except TimeIsUp:
-        _out_of_time(session, outcome)
+    except TimeIsUp as over:
+        _out_of_time(session, outcome, over)
     except (KeyboardInterrupt, Ended):
         outcome.code, outcome.ended = INTERRUPTED, "interrupted"
     except SystemExit as leaving:
@@ -186,14 +202,28 @@ def _caught(work: Callable[[], None], session: Session, outcome: Outcome) -> Non
         _failed(session, outcome, error)
 
 
-def _out_of_time(session: Session, outcome: Outcome) -> None:
+def _out_of_time(session: Session, outcome: Outcome, over: TimeIsUp) -> None:
     """Note that the time of `--for` is over, the usual end of a script that runs on."""
     if session.reached == "built":
+        if not session.at_prompt:
+            outcome.cut_at = _line_of(session, over)
         return
     seconds = (session.spec.seconds or 0.0) + TO_BUILD
     outcome.code, outcome.ended = FAILED, "timed out"
     outcome.error = f"no network was built within {seconds:g} s"
     session.say(outcome.error)
+
+
+def _thread_failed(session: Session, failure: Any) -> None:
+    """Report that a thread of the script has ended with an error."""
+    if failure.exc_type is SystemExit or failure.exc_value is None:
+        return
+    line = _line_of(session, failure.exc_value)
+    if line is None:
+        threading.__excepthook__(failure)
+        return
+    problem = str(failure.exc_value).partition("\n")[0]
+    session.limit(f"thread at line {line}", f"it has ended: {failure.exc_type.__name__}: {problem}")
 
 
 def _left(leaving: SystemExit, session: Session, outcome: Outcome) -> None:
@@ -268,13 +298,17 @@ def _write(session: Session, outcome: Outcome) -> None:
         "reached": session.reached,
         "ended": outcome.ended,
         "exit_code": outcome.code,
+        "cut_at": outcome.cut_at,
         "error": outcome.error,
         "line": outcome.line,
         "limits": tuple(session.limits),
         "notes": tuple(session.notes),
         "owner": None,
     }
-    record.write(spec.folder, begun.model_copy(update=ending))
+    ended = begun.model_copy(update=ending)
+    record.write(spec.folder, ended)
+    for network in session.networks[1:]:
+        record.write(network.folder, ended)
 
 
 if __name__ == "__main__":

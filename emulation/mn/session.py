@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,6 +23,10 @@ from emulation.network import openvswitch
 from emulation.scenario.records import Owner
 from nodeapp.parameters import suggestion
 
+MEDIUM: Final = "medium"
+"""Name of a medium's control socket."""
+FURTHER: Final = "network-"
+"""Name of the folder of a network after the first, before its number."""
 LIMITS: Final = "limits.jsonl"
 """File of the run folder that holds the limits and notes."""
 AGAIN: Final = 3.0
@@ -96,6 +100,10 @@ class SessionSpec(BaseModel):
     """How long the network stays up (`--for`)."""
     commands: Path | None = None
     """Commands for the prompt, one a line."""
+    controller: str | None = None
+    """Shell command of a controller to run beside the script (`--controller`)."""
+    packages: tuple[str, ...] = ()
+    """Folders of packages of the script's own."""
     captures: bool = True
     seed: int = 1
     owner: Owner | None = None
@@ -105,6 +113,20 @@ class SessionSpec(BaseModel):
     def load(cls, path: Path) -> Self:
         """Read the file that the command wrote."""
         return cls.model_validate_json(path.read_bytes())
+
+
+class NetworkFiles(NamedTuple):
+    """Where the files of one network of a run are."""
+
+    folder: Path
+    """Captures and records: the run folder, or one in it for each further network."""
+    state: Path
+    """Configurations of its processes, and the control socket."""
+
+    @property
+    def control(self) -> Path:
+        """Control socket of the medium."""
+        return self.state / MEDIUM
 
 
 class Session:
@@ -117,6 +139,9 @@ class Session:
         self.limits: list[str] = []
         """Limits reported so far, one line each."""
         self.notes: list[str] = []
+        self.networks: list[NetworkFiles] = []
+        """Those of each network that the script has created, in order."""
+        self.at_prompt = False
         self.reached = "started"
         """How far the script has got: `started`, `built`."""
 
@@ -168,23 +193,34 @@ class Session:
         print(f"mn: {where}: {text}", file=sys.stderr, flush=True)
 
     def check_options(
-        self, call: str, options: Mapping[str, Any], known: Mapping[str, Treatment]
+        self,
+        call: str,
+        options: Mapping[str, Any],
+        known: Mapping[str, Treatment],
+        *,
+        closed: bool = False,
     ) -> Options:
         """Check the options of a call; return them, tracking those that the call must read.
 
-        Raises `ScriptError` for an option that is not among `known`, or whose treatment is `Never`.
+        An option that is not among `known` is left out, as Mininet-WiFi does, and reported.
+        Raises `ScriptError` for one of a `closed` call, which would fail there too, and for one
+        whose treatment is `Never`.
         """
         for name, value in options.items():
             if name not in known:
-                meant = suggestion(name, known)
-                there = f"there is no such option{meant}; known: {', '.join(sorted(known))}"
-                raise self.refused(f"{call}({name}=...)", there)
+                meant = f"there is no such option{suggestion(name, known)}"
+                if closed:
+                    there = f"{meant}; known: {', '.join(sorted(known))}"
+                    raise self.refused(f"{call}({name}=...)", there)
+                self.limit(f"{call}({name}={value!r})", f"{meant}: nothing comes of it")
+                continue
             match known[name]:
                 case Never(reason):
                     raise self.refused(f"{call}({name}=...)", reason)
                 case str(instead) if value not in (None, False, "", 0):
                     self.limit(f"{call}({name}={value!r})", instead)
-        return Options(options, {name for name in options if known[name] is None})
+        there_are = {name: value for name, value in options.items() if name in known}
+        return Options(there_are, {name for name in there_are if known[name] is None})
 
     def line(self) -> int | None:
         """Return the line of the script that is being executed; None if there is none."""
@@ -195,10 +231,16 @@ class Session:
 
     # -- where things are ------------------------------------------------------------------------
 
-    @property
-    def control(self) -> Path:
-        """Control socket of the medium."""
-        return self.spec.state / "medium"
+    def add_network(self) -> NetworkFiles:
+        """Return the folders, which it makes, of a network that the script creates."""
+        files = NetworkFiles(self.spec.folder, self.spec.state)
+        if self.networks:
+            name = f"{FURTHER}{len(self.networks) + 1}"
+            files = NetworkFiles(self.spec.folder / name, self.spec.state / name)
+        for folder in (files.folder, files.state, files.folder / "captures"):
+            folder.mkdir(exist_ok=True)
+        self.networks.append(files)
+        return files
 
     @property
     def programs(self) -> Path:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from emulation.mn.session import ScriptError
 
 _BUILT: Final = "the medium has positions, levels and rates: use node.position, node.wintfs[0]"
+_TRACI: Final = "sumo runs without TraCI: its positions are read as it writes them"
 _MODES: Final = "set a radio's mode by net.addLink(cls=...), setMasterMode() or setManagedMode()"
 
 MODULES: Final[Mapping[str, str]] = MappingProxyType(
@@ -27,6 +28,8 @@ MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "energy": "there is no model of energy",
         "module": "no kernel module is loaded: the radios are TAP devices",
         "nodelib": "access points are Open vSwitch bridges",
+        **dict.fromkeys(("sumo.traci", "sumo.function", "sumo.sumolib"), _TRACI),
+        "sumo.sumolib.sumolib": _TRACI,
     }
 )
 """Modules of which every name is unavailable, and why."""

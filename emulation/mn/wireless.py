@@ -79,7 +79,7 @@ def add_link(
     if wired:  # a class of the script's, which knows its options
         return net.wire(one, other, port1=port1, port2=port2, cls=cls, **params)
     checked = net.session.check_options("addLink of a wire", params, WIRE_OPTIONS)
-    kept = {name: checked[name] for name in params if WIRE_OPTIONS[name] is None}
+    kept = {name: checked[name] for name in checked if WIRE_OPTIONS[name] is None}
     shaped = TCLink if net.wire_class is None and set(kept) & set(SHAPING) else net.wire_class
     return net.wire(one, other, port1=port1, port2=port2, cls=shaped, **kept)
 

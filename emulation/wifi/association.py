@@ -1,4 +1,4 @@
-"""Which access point a station takes: the three rules of Mininet-WiFi.
+"""Which access point a station takes: the rules of Mininet-WiFi.
 
 Theory of operation.  A station considers the access points that it may join (network, passphrase)
 and whose level is high enough.  Stations decide on their own, as 802.11 drivers do; the standard

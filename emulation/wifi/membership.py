@@ -1,13 +1,18 @@
 """Which station belongs to which access point: scans, and requests to stations.
 
 Theory of operation.  A station can join an access point if both hear each other at least at the
-threshold, whatever channel the station is on, and if their networks and medium ids are the same
+threshold, or if the access point is in range where the rule goes by that; whatever channel the
+station is on, and if their networks and medium ids are the same
 and, unless the network is open, their passphrases.  Nothing is encrypted, and no management frames
 are on the air: a change takes no time.  Which one a station chooses is up to the rule
 (`emulation.wifi.association`); stations decide one after the other.
 
 A scan is due when something has moved or changed, but no sooner than `scan_interval` after the last
 one, and at once after a request.  In a static network there are none.
+
+By range (`AssociationRule.by_range`), a station whose rule is *sticky* takes the first of the
+access points that it may join, and sends with at least the power of its access point, so that its
+frames arrive: as Mininet-WiFi does without wmediumd (its `mobility.py`).
 
 A station with background scans stays with its access point between them, whatever the rule; when
 one is due, it changes to a stronger access point.  Their timing is that of wpa_supplicant's
@@ -17,6 +22,7 @@ is not, and a scan at once when it falls below.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -26,6 +32,8 @@ from emulation.wifi.radios import Channels, WlanRadio
 from emulation.wifi.settings import AssociationRule, BackgroundScan
 
 NEVER: Final = float("inf")
+CENTIMETRES: Final = 2
+"""Decimals of the distances that Mininet-WiFi compares with ranges."""
 
 
 class MembershipError(ValueError):
@@ -51,6 +59,9 @@ class Heard(NamedTuple):
     level_dbm: float
     back_dbm: float
     """Level at which the access point hears the station."""
+    metres: float
+    fixed: bool
+    """Whether its level does not follow from the distance."""
 
 
 class Membership:
@@ -68,6 +79,8 @@ class Membership:
         self._radios = radios
         self._channels = channels
         self._last = -NEVER
+        self._ranges: dict[int, tuple[tuple[object, ...], float]] = {}
+        """Access point: what its range depends on, and its range, metres."""
         self._look: dict[int, tuple[float, bool]] = {}
         """Station with background scans: when the next one is due, and whether its level is low."""
 
@@ -102,6 +115,8 @@ class Membership:
                 policy = "ssf" if looks else "sticky"
                 if looks and old is not None:
                     hysteresis = roaming_margin_db(levels.get(old, -NEVER))
+            if self.rule.by_range and policy == "sticky":
+                levels = dict.fromkeys(levels, 0.0)  # the first, however strong
             new = choose(policy, old, levels, loads, hysteresis)
             if new != old:
                 if old is not None:
@@ -109,6 +124,8 @@ class Membership:
                 if new is not None:
                     loads[new] += 1
                 self.associate(now, station, new)
+            elif self.rule.by_range:
+                self._lend(station)
 
     def associate(self, now: float, station: WlanRadio, new: int | None) -> None:
         """Associate a station with an access point, or with none."""
@@ -128,6 +145,15 @@ class Membership:
                     self._look.pop(station.index, None)
                     self._looks(now, station, station.background_scan, {new: level})
         self.tune(station)
+        self._lend(station)
+
+    def _lend(self, station: WlanRadio) -> None:
+        """Let a station's frames reach the access point in whose range it is."""
+        point = station.access_point
+        if self.rule.by_range and station.is_station:
+            self._channels.lend(
+                station, None if point is None else self._radios[point].tx_power_dbm
+            )
 
     def _looks(
         self, now: float, station: WlanRadio, scan: BackgroundScan, levels: Mapping[int, float]
@@ -165,7 +191,7 @@ class Membership:
         audible = [
             entry
             for entry in self._levels([station])[station.index]
-            if entry.level_dbm >= self._threshold(entry.access_point)
+            if self._within_reach(entry) or entry.level_dbm >= self._threshold(entry.access_point)
         ]
         return sorted(audible, key=lambda entry: (-entry.level_dbm, entry.access_point.index))
 
@@ -233,9 +259,15 @@ class Membership:
             indices = [station.index for station in stations]
             there = table.levels([point.index], indices)[0].tolist()
             back = table.levels(indices, [point.index])[:, 0].tolist()
-            for station, level, back_level in zip(stations, there, back, strict=True):
+            metres = self._channels.distances(point.index, indices)
+            for station, level, back_level, apart in zip(
+                stations, there, back, metres, strict=True
+            ):
                 if station.medium_id == point.medium_id and station is not point:
-                    heard[station.index].append(Heard(point, level, back_level))
+                    override = self._channels.overrides.get((point.index, station.index))
+                    fixed = override is not None and override.level_dbm is not None
+                    entry = Heard(point, level, back_level, apart, fixed)
+                    heard[station.index].append(entry)
         return heard
 
     def _threshold(self, point: WlanRadio) -> float:
@@ -243,8 +275,20 @@ class Membership:
         return self._channels.threshold_dbm(point.key, point.standard) - 1e-5
 
     def _within_reach(self, heard: Heard) -> bool:
-        """Return whether both ends hear each other."""
+        """Return whether both ends hear each other, or whether the station is in range."""
+        if self.rule.by_range and not heard.fixed:
+            cut = math.isinf(heard.level_dbm) or math.isinf(heard.back_dbm)
+            return not cut and round(heard.metres, CENTIMETRES) <= self._range(heard.access_point)
         return min(heard.level_dbm, heard.back_dbm) >= self._threshold(heard.access_point)
+
+    def _range(self, point: WlanRadio) -> float:
+        if point.reach is not None:
+            return point.reach
+        depends = point.tx_power_dbm, point.antenna_gain_dbi, point.key, point.standard
+        known = self._ranges.get(point.index)
+        if known is None or known[0] != depends:
+            known = self._ranges[point.index] = depends, self._channels.range(point)
+        return known[1]
 
     @staticmethod
     def _refusal(station: WlanRadio, heard: Heard) -> str | None:

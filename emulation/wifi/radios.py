@@ -62,6 +62,8 @@ class WlanRadio:
         self.mac = octets(settings.mac)
         self.tx_power_dbm = settings.tx_power_dbm
         self.antenna_gain_dbi = settings.antenna_gain_dbi
+        self.sent_dbm = settings.tx_power_dbm
+        """The power that it sends with: its own, or more if it is lent (`Channels.lend`)."""
         self.apply(settings)
         self.failed = False
         self.monitored = False
@@ -87,6 +89,7 @@ class WlanRadio:
         self.medium_id = settings.medium_id
         self.bitrates = settings.bitrates
         self.background_scan = settings.background_scan
+        self.reach = settings.reach
         self.only = settings.access_point
         """Interface or node of the only access point that a station joins."""
 
@@ -109,6 +112,7 @@ class WlanRadio:
             medium_id=self.medium_id,
             bitrates=self.bitrates,
             background_scan=self.background_scan,
+            reach=self.reach,
             access_point=self.only,
         )
 
@@ -199,7 +203,7 @@ class Channels:
             channel = self._channels[key] = WlanChannel(key, standard, medium)
             for radio in self._radios:
                 medium.fail(radio.index)
-                medium.table.set_power(radio.index, radio.tx_power_dbm, radio.antenna_gain_dbi)
+                medium.table.set_power(radio.index, radio.sent_dbm, radio.antenna_gain_dbi)
                 if radio.bitrates:
                     self._allow(medium, radio)
             for pair in self._cuts:
@@ -270,8 +274,24 @@ class Channels:
     def set_power(self, radio: WlanRadio, tx_power_dbm: float, antenna_gain_dbi: float) -> None:
         """Change a radio's power and antenna."""
         radio.tx_power_dbm, radio.antenna_gain_dbi = tx_power_dbm, antenna_gain_dbi
+        self._send_with(radio, tx_power_dbm)
+
+    def _send_with(self, radio: WlanRadio, dbm: float) -> None:
+        radio.sent_dbm = dbm
         for channel in self:
-            channel.medium.table.set_power(radio.index, tx_power_dbm, antenna_gain_dbi)
+            channel.medium.table.set_power(radio.index, dbm, radio.antenna_gain_dbi)
+
+    def lend(self, radio: WlanRadio, dbm: float | None) -> None:
+        """Let a radio send with at least a power, or with its own again (None)."""
+        power = radio.tx_power_dbm if dbm is None else max(dbm, radio.tx_power_dbm)
+        if power != radio.sent_dbm:
+            self._send_with(radio, power)
+
+    def distances(self, one: int, others: Sequence[int]) -> list[float]:
+        """Return the distances between a radio and others, metres."""
+        apart = self._positions[list(others)] - self._positions[one]
+        distances: list[float] = np.sqrt((apart * apart).sum(axis=1)).tolist()
+        return distances
 
     def set_range(self, radio: WlanRadio, metres: float) -> None:
         """Set a radio's power for a range to a radio with the same antenna."""

@@ -65,6 +65,9 @@ class WlanSettings(_Frozen):
     background_scan: BackgroundScan | None = Field(
         default=None, description="of a station; without it, it stays with its access point"
     )
+    reach: float | None = Field(
+        default=None, ge=0, description="metres; of an access point, if stations join by range"
+    )
     access_point: str | None = Field(
         default=None, description="interface or node: the only one that a station joins"
     )
@@ -105,6 +108,10 @@ class AssociationRule(_Frozen):
     """When stations change their access point; see `emulation.wifi.association`."""
 
     policy: Policy = "sticky"
+    by_range: bool = Field(
+        default=False,
+        description="stations join within the access point's range, whatever they reach themselves",
+    )
     hysteresis_db: float = Field(
         default=0.1, ge=0, le=60, description="ssf: how much stronger another access point must be"
     )

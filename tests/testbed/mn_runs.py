@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,3 +39,17 @@ def run_folder(tmp_path: Path) -> Path:
     """Return the folder of the only run."""
     (folder,) = (tmp_path / "my runs").iterdir()
     return folder
+
+
+def answers(
+    tmp_path: Path, name: str, *commands: str, arguments: Sequence[str] = ()
+) -> tuple[dict[str, str], str]:
+    """Run a script; return what each command at its prompt prints, and all that is printed."""
+    words = ("--commands", str(typed(tmp_path, *commands)), "--no-captures", "--no-analyze")
+    # Mininet writes to standard error, and `sh` to standard output.
+    done = mn(tmp_path, SCRIPTS / name, *words, *arguments, errors=subprocess.STDOUT)
+    assert done.returncode == 0, done.stdout
+    assert "Traceback" not in done.stdout
+    parts = done.stdout.partition("\nrun folder: ")[0].split("mininet-wifi> ")[1:]
+    found = [part.partition("\n") for part in parts]
+    return {command: said for command, _, said in found}, done.stdout

@@ -222,8 +222,8 @@ BAD: dict[str, tuple[str | bytes, str]] = {
         r"mn: bad.py:2: ValueError: caf\u00e9$",
     ),
     "option": (
-        "from mn_wifi.net import Mininet_wifi\nMininet_wifi().addStation('s1', postion='1,2')\n",
-        r"mn: bad.py:2: addStation\(postion=...\): .* \(did you mean position\?\)",
+        "from mn_wifi.net import Mininet_wifi\nMininet_wifi(fading_coff=2)\n",
+        r"mn: bad.py:2: Mininet_wifi\(fading_coff=...\): .* \(did you mean fading_cof\?\)",
     ),
     "renamed": (
         "from mn_wifi.net import MininetWiFi\n",

@@ -217,11 +217,12 @@ def _added(medium: MediumSocket, name: str, new: str) -> str:
 
 
 def _removed(medium: MediumSocket, name: str) -> str:
-    if name not in [monitor["name"] for monitor in medium.monitors()]:
+    radios = [each["interface"] for each in medium.monitors() if each["name"] == name]
+    if not radios:
         raise ToolError(
             f"command failed: {name} is not a monitor: radios cannot be removed (-16)", 240
         )
-    medium.ask("unmonitor", name=name, netns=medium.netns)
+    medium.ask("unmonitor", interface=radios[0], name=name, netns=medium.netns)
     return ""
 
 

@@ -26,19 +26,35 @@ class ToolError(Exception):
 
 
 class MediumSocket:
-    """The medium at a control socket, as seen from this network namespace."""
+    """The medium at a control socket, as seen from this network namespace.
+
+    There may be more media, each at a socket of the same name in a folder beside it.
+    """
 
     def __init__(self, control: str) -> None:
-        self._control = control
+        first = Path(control)
+        more = sorted(str(path) for path in first.parent.glob(f"*/{first.name}"))
+        self._controls = [control, *more] if first.exists() or not more else more
         self.netns = Path("/proc/self/ns/net").stat().st_ino
 
     def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
         """Return the answer to a request.  Raises `ToolError`."""
         fields = {key: value for key, value in arguments.items() if value is not None}
-        try:
-            return request(self._control, {"op": op} | fields)
-        except ControlError as error:
-            raise ToolError(f"command failed: {error}") from None
+        return _answer(self._control_of(fields.get("interface")), {"op": op} | fields)
+
+    def _control_of(self, interface: object) -> str:
+        """Return the socket of the medium that has an interface; the first if none has it."""
+        if interface is not None and len(self._controls) > 1:
+            for control in self._controls:
+                there = _answer(control, {"op": "radios", "netns": self.netns})["radios"]
+                if any(radio["interface"] == interface for radio in there):
+                    return control
+        return self._controls[0]
+
+    def _all(self, op: str, **arguments: Any) -> list[dict[str, Any]]:
+        """Return the rows of a table of the same name that all media answer with."""
+        message = {"op": op} | arguments
+        return [row for control in self._controls for row in _answer(control, message)[op]]
 
     def tell(self, op: str, done: str = "OK", **arguments: Any) -> str:
         """Return the output of hostapd_cli or wpa_cli: `done`, or FAIL, and why on stderr."""
@@ -51,8 +67,7 @@ class MediumSocket:
 
     def radios(self) -> list[dict[str, Any]]:
         """Return the radios of this namespace."""
-        radios: list[dict[str, Any]] = self.ask("radios", netns=self.netns)["radios"]
-        return radios
+        return self._all("radios", netns=self.netns)
 
     def radio(self, interface: str) -> dict[str, Any]:
         """Return one radio of this namespace.  Raises `ToolError`."""
@@ -63,8 +78,15 @@ class MediumSocket:
 
     def monitors(self) -> list[dict[str, Any]]:
         """Return the monitors of this namespace."""
-        monitors = self.ask("monitors")["monitors"]
-        return [monitor for monitor in monitors if monitor["netns"] == self.netns]
+        return [monitor for monitor in self._all("monitors") if monitor["netns"] == self.netns]
+
+
+def _answer(control: str, message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer of the medium at a socket.  Raises `ToolError`."""
+    try:
+        return request(control, message)
+    except ControlError as error:
+        raise ToolError(f"command failed: {error}") from None
 
 
 def interface_and_words(tool: str, arguments: Sequence[str]) -> tuple[str | None, list[str]]:

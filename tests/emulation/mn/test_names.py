@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulation.mn.isolation import lacking_capabilities
-from emulation.mn.options import NETWORK_OPTIONS
+from emulation.mn.options import MODEL_OPTIONS, NETWORK_OPTIONS
 from emulation.mn.provided import Refuser, modules
 from emulation.mn.session import ScriptError, Session, SessionSpec
 from emulation.mn.topo import Topo
@@ -82,7 +82,11 @@ def test_a_limit_is_said_once_and_an_unknown_option_is_refused(
     ]
     assert capfd.readouterr().err.count("cca_th") == 1
     with pytest.raises(ScriptError, match=r"Mininet_wifi\(nonsense=...\): there is no such option"):
-        session.check_options("Mininet_wifi", {"nonsense": 1}, NETWORK_OPTIONS)
+        session.check_options("Mininet_wifi", {"nonsense": 1}, NETWORK_OPTIONS, closed=True)
+    left = session.check_options("setMobilityModel", {"sed": 3, "time": 0}, MODEL_OPTIONS)
+    assert left == {"time": 0}
+    there = "there is no such option (did you mean seed?): nothing comes of it"
+    assert session.limits[1:] == [f"setMobilityModel(sed=3): {there}"]
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,14 @@ class Watched(Session):
         self.given: list[tuple[str, Options]] = []
 
     def check_options(
-        self, call: str, given: Mapping[str, Any], known: Mapping[str, Treatment]
+        self,
+        call: str,
+        options: Mapping[str, Any],
+        known: Mapping[str, Treatment],
+        *,
+        closed: bool = False,
     ) -> Options:
-        found = super().check_options(call, given, known)
+        found = super().check_options(call, options, known, closed=closed)
         self.given.append((call, found))
         return found
 
@@ -80,7 +85,7 @@ def make(session: Watched, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
     def network(name: str = "Mininet_wifi", **options: Any) -> Any:
         net = getattr(module, name)(**options)
-        net._openvswitch.running = True
+        net.openvswitch.running = True
         net.wires = []
         net.wire = lambda *ends, **given: net.wires.append((ends, given))
         return net
@@ -185,8 +190,10 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
         (net.telemetry, {"node": [sta]}),
         (net.plotGraph, {"maxx": 90}),
     ):
-        with pytest.raises(ScriptError, match="there is no such option"):
-            call(**wrong)
+        call(**wrong)
+        assert ": there is no such option" in session.limits[-1]
+    with pytest.raises(ScriptError, match="there is no such option"):
+        sta.setTC(bandwidth=1)
     meant = r"setPropagationModel\(model='logDistnace'\): there is no such model \(did you mean log"
     with pytest.raises(ScriptError, match=meant):
         net.setPropagationModel(model="logDistnace")

@@ -378,3 +378,35 @@ def test_fading_loses_frames_in_blocks_and_leaves_associations_alone() -> None:
     assert 90 < sum(faded) < 160
     changes = sum(one != other for one, other in pairwise(faded))
     assert changes < 60  # 40 blocks
+
+
+def test_by_range_a_station_joins_whatever_it_reaches_itself_and_its_frames_arrive() -> None:
+    radios = {"far": MASTER | {"reach": 45}, "near": MASTER | {"tx_power_dbm": 3}, "car": {}}
+    weak = radios | {"car": {"tx_power_dbm": -10}}
+    places = [(0, 0), (60, 0), (44, 0)]
+    by_level = Lab(weak, places)
+    assert by_level.access_point("car") == "near", "far does not hear it"
+    lab = Lab(weak, places, by_range=True)
+    assert lab.access_point("car") == "far", "the first, though the other is stronger"
+    assert lab.send("car", lab.frame("car", "far")) == ["far"]
+    assert lab.radio("car").tx_power_dbm == -10
+    lab.move("car", 45.004)
+    assert lab.access_point("car") == "far", "metres have two decimals"
+    lab.move("car", 45.01)
+    assert lab.access_point("car") == "near", "whose range follows from its power: 39.58 m"
+    lab.move("car", 60 + 39.5)
+    assert lab.access_point("car") == "near"
+    lab.network.channels.cut(1, 2, failed=True)
+    lab.move("car", 60)
+    assert lab.access_point("car") is None
+    lab.network.channels.cut(1, 2, failed=False)
+    lab.move("car", 60 + 39.7)
+    assert lab.access_point("car") is None
+
+
+def test_by_range_the_rules_of_signal_and_load_stay() -> None:
+    radios = {"one": MASTER, "two": MASTER, "car": {}}
+    lab = Lab(radios, [(0, 0), (50, 0), (20, 0)], by_range=True, policy="ssf")
+    assert lab.access_point("car") == "one"
+    lab.move("car", 26)
+    assert lab.access_point("car") == "two"

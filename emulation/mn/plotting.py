@@ -1,0 +1,105 @@
+"""A back end of matplotlib without a window, whose timers run: scripts move nodes by them.
+
+Theory of operation.  Without a display, matplotlib falls back to a canvas whose timers never fire:
+`FuncAnimation` then stands still and `show` returns at once.  Here the timers of a figure run while
+the script is in `show` or `pause`, as in the loop of a window.  `show` ends with the last timer, or
+with Ctrl-C, which closes the window that is not there.
+
+Source: matplotlib, `backend_bases.py` (what a back end implements).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from typing import Any, Final
+
+from matplotlib._pylab_helpers import Gcf
+from matplotlib.backend_bases import FigureManagerBase, TimerBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+LONGEST_NAP: Final = 0.05
+"""Seconds after which a loop looks whether it has been stopped."""
+
+
+class Timer(TimerBase):
+    """A timer that fires in the loop of its canvas."""
+
+    def __init__(self, canvas: Canvas, interval: int | None, callbacks: Any) -> None:
+        self._canvas = canvas
+        self.due = math.inf
+        super().__init__(interval, callbacks)
+
+    def _timer_start(self) -> None:
+        self.due = time.monotonic() + self.interval / 1000
+        self._canvas.timers.add(self)
+
+    def _timer_stop(self) -> None:
+        self.due = math.inf
+        self._canvas.timers.discard(self)
+
+    def fire(self) -> None:
+        """Call what waits for it, and wait again unless it is for one shot."""
+        if self.single_shot:
+            self._timer_stop()
+        else:
+            self.due = time.monotonic() + self.interval / 1000
+        self._on_timer()  # type: ignore[attr-defined]  # not in its stubs
+
+
+class Canvas(FigureCanvasAgg):
+    """A canvas in memory."""
+
+    required_interactive_framework = None
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.timers: set[Timer] = set()
+        super().__init__(*arguments, **options)
+
+    def new_timer(self, interval: int | None = None, callbacks: Any = None) -> Timer:
+        """Return a timer, milliseconds."""
+        return Timer(self, interval, callbacks)
+
+    def draw_idle(self, *arguments: Any, **options: Any) -> None:
+        """Draw now."""
+        self.draw(*arguments, **options)  # type: ignore[no-untyped-call]
+
+    def start_event_loop(self, timeout: float = 0) -> None:
+        """Run the timers for some seconds, 0 for ever, or until `stop_event_loop`."""
+        self._looping = True
+        end = time.monotonic() + timeout if timeout > 0 else math.inf
+        while self._looping and time.monotonic() < end:
+            run_timers(end)
+
+
+def run_timers(end: float) -> bool:
+    """Wait for the next timers of all figures, and fire them; return whether there are any."""
+    timers = [timer for manager in Gcf.get_all_fig_managers() for timer in manager.canvas.timers]  # type: ignore[attr-defined]
+    now = time.monotonic()
+    wait = min((timer.due for timer in timers), default=math.inf) - now
+    time.sleep(max(0.0, min(wait, end - now, LONGEST_NAP)))
+    for timer in timers:
+        if timer.due <= time.monotonic():
+            timer.fire()
+    return bool(timers)
+
+
+class Manager(FigureManagerBase):
+    """The window that is not there."""
+
+    def show(self) -> None:
+        """Draw the figure, with which animations begin."""
+        self.canvas.draw()
+
+    @classmethod
+    def start_main_loop(cls) -> None:
+        """Run the timers until there are none, or until Ctrl-C."""
+        with suppress(KeyboardInterrupt):
+            while run_timers(math.inf):
+                pass
+
+
+Canvas.manager_class = Manager  # type: ignore[assignment]  # a class property
+FigureCanvas, FigureManager = Canvas, Manager
+"""The names that matplotlib looks for in a back end."""

@@ -1,0 +1,33 @@
+"""Scripts that build several networks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from spark_analysis.scripts.tables import read
+from tests.testbed.mn_runs import SCRIPTS, mn, run_folder
+
+pytestmark = pytest.mark.root
+
+
+def test_networks_one_after_the_other_and_two_at_once(tmp_path: Path) -> None:
+    done = mn(tmp_path, SCRIPTS / "sweep.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lost = re.findall(r"lost (.*) ([\d.]+)\n", done.stdout)
+    assert [(name, float(share)) for name, share in lost] == [
+        ("range 40", 0), ("range 60", 0), ("one", 0), ("other", 0), ("other", 0),
+    ]  # fmt: skip
+    assert re.findall(r"left .*", done.stdout) == ["left [] []"] * 3
+    assert re.findall(r"range (\d+)\.0", done.stdout) == ["40", "60"]
+    assert re.findall(r"ssid (\w+)", done.stdout) == ["cella", "cellb"]
+    assert "gone" in done.stdout
+    folder = run_folder(tmp_path)
+    networks = [folder, *(folder / f"network-{number}" for number in (2, 3, 4))]
+    assert re.findall(r"report: (.*)/report.html", done.stdout + done.stderr) == list(
+        map(str, networks)
+    )
+    for network, name in zip(networks, ("sta1", "sta1", "sta1a", "sta1b"), strict=True):
+        assert set(read(network).traffic["interface"]) >= {f"{name}-wlan0"}
