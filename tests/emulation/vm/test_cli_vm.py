@@ -102,7 +102,7 @@ def test_programs_of_a_script_do_the_same_twice_under_a_clock_that_waits(
     (scripts / "two.py").write_text(SCRIPT)
     outcomes = []
     for runs in (tmp_path / "first", tmp_path / "second"):
-        machine = ["--clock", "virtual", "--share", scripts, "--runs", runs, "--no-analyze"]
+        machine = f"--clock virtual --share {scripts} --runs {runs} --no-analyze".split()
         done = subprocess.run(
             [*TESTBED, "vm", "run", *machine, "mn", scripts / "two.py"],
             cwd=PROJECT,
