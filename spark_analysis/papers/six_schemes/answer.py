@@ -61,7 +61,7 @@ ANSWER: Final = (
 )
 
 DIFFERENCES: Final = (
-    "AODV is ns-2.35's, clause by clause, but for six clauses of small weight and ARP: "
+    "AODV is ns-2.35's, clause by clause, but for five clauses of small weight and ARP: "
     "[table](../six-schemes.md#aodv-beside-ns-235s). GPSR is Karp and Kung's, beacons each second.",
     "The radio is ns-2.35's 802.11 at 1 Mb/s with RTS, 250 m, sensed to 550 m, without the backoff "
     "that ns-2 draws on an idle channel.",

@@ -129,26 +129,25 @@ def _by_load(topology: str) -> Callable[[Scope], SweepSpec]:
 
 _SECONDS: Final[Mapping[str, Mapping[str, float]]] = {
     "freeway": {
-        "broker-aodv": 0.015,
-        "broker-gpsr": 0.050,
-        "broker-gpsr-map": 0.024,
-        "rendezvous-aodv": 0.022,
-        "rendezvous-gpsr": 0.089,
-        "rendezvous-gpsr-map": 0.030,
+        "broker-aodv": 0.012,
+        "broker-gpsr": 0.041,
+        "broker-gpsr-map": 0.016,
+        "rendezvous-aodv": 0.013,
+        "rendezvous-gpsr": 0.037,
+        "rendezvous-gpsr-map": 0.017,
     },
     "manhattan": {
-        "broker-aodv": 0.032,
-        "broker-gpsr": 0.10,
-        "broker-gpsr-map": 0.08,
-        "rendezvous-aodv": 0.044,
-        "rendezvous-gpsr": 0.10,
-        "rendezvous-gpsr-map": 0.08,
+        "broker-aodv": 0.017,
+        "broker-gpsr": 0.051,
+        "broker-gpsr-map": 0.045,
+        "rendezvous-aodv": 0.031,
+        "rendezvous-gpsr": 0.058,
+        "rendezvous-gpsr-map": 0.047,
     },
 }
 """Processor seconds for each second of a run with an event of a publisher every 10 s, on compiled
-code; the tours of voids cost most.  Freeway: means of six runs of 900 s of the base (two, of the
-last scheme).  Manhattan, at 10 m/s: one or two runs of 100 s over AODV, single ones of 30 to 120 s
-over GPSR."""
+code; the tours of voids cost most.  Brokers on `freeway`: means of four to six runs of 900 s of the
+base; the rest: of four runs of 75 s at the slowest and the fastest speed."""
 _START: Final = 1.0
 """Further processor seconds of a run: its scenario, and its share of the analysis."""
 _OF_EVENTS: Final = {True: 0.08, False: 0.0}
