@@ -33,6 +33,7 @@ import numpy as np
 import pandas as pd
 
 from spark_analysis.report.confidence import Interval, mean_interval
+from spark_analysis.report.quantities import number
 from spark_analysis.sweeps.pairing import SEED, difference, grouped
 
 
@@ -265,7 +266,7 @@ def _beside(
     if not independent:
         return _nothing(text, unit, measure)
     gap = mean_interval([sign * (value - bound) for value in independent])
-    words = f"{'at least' if sign > 0 else 'at most'} {bound:g}"
+    words = f"{'at least' if sign > 0 else 'at most'} {number(bound)}"
     verdict = _side(gap.low, gap.high)
     return Comparison(text, mean_interval(independent), unit, verdict, _lead(gap), measure, words)
 
@@ -333,7 +334,7 @@ def within(
     lead = _lead(
         Interval(inside, inside - interval.half_width, inside + interval.half_width, interval.count)
     )
-    words = f"from {low:g} to {high:g}"
+    words = f"from {number(low)} to {number(high)}"
     return Comparison(text, interval, unit, verdict, lead, bound=words)
 
 

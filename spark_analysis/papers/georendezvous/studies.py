@@ -332,10 +332,10 @@ def _of_systems(column: str, title: str, caption: str, unit: str, scale: float =
 
 
 FIGURES: Final = (
-    Figure(("graph",), RATIO, REPLICAS, (NODES,)),
-    Figure(("graph",), RATIO, NODES, (REPLICAS,)),
-    Figure(("nearest", "plane-nearest"), RATIO, TRIED_AXIS, (METHOD,)),
-    Figure(("trees", "protocol-trees"), LENGTH, SUBSCRIBERS, (METHOD,)),
+    Figure(("graph",), RATIO, REPLICAS, (NODES,), main=True),
+    Figure(("graph",), RATIO, NODES, (REPLICAS,), main=True),
+    Figure(("nearest", "plane-nearest"), RATIO, TRIED_AXIS, (METHOD,), main=True),
+    Figure(("trees", "protocol-trees"), LENGTH, SUBSCRIBERS, (METHOD,), main=True),
     Figure(("trees", "protocol-trees"), FRAMES, SUBSCRIBERS, (METHOD,)),
     Figure(("graph", "protocol", "plane"), RATIO, REPLICAS, (METHOD,), only=_at_one_size),
     Figure(
