@@ -129,14 +129,6 @@ BY_NODES: Final = ("nodes",)
 STUDIES: Final = (
     Study("graph", "ways", (NODES,), _graph, _at_3000(0.5, 0.02), derive=_labelled("graph")),
     Study(
-        "protocol",
-        "ways in runs of the protocol",
-        (NODES,),
-        _computed(ways, BY_NODES, RUNS),
-        _at_3000(7.5, 0.3),
-        derive=_labelled("protocol"),
-    ),
-    Study(
         "plane",
         "a continuous plane",
         (),
@@ -165,14 +157,6 @@ STUDIES: Final = (
         _computed(by_subscribers, ("nodes", "subscribers")),
         per_point(0.05),
         derive=_labelled("graph"),
-    ),
-    Study(
-        "protocol-trees",
-        "trees in runs of the protocol",
-        (NODES, SUBSCRIBERS),
-        _computed(trees, ("nodes", "subscribers"), TREE_RUNS),
-        per_point(2.5),
-        derive=_labelled("protocol"),
     ),
     Study(
         "signalling",
@@ -231,6 +215,22 @@ STUDIES: Final = (
         _systems,
         lambda parameters, duration: 2.0 + duration * float(parameters["nodes"]) / 1500,
         draws=("nodes", "seed"),
+    ),
+    Study(
+        "protocol",
+        "ways in runs of the protocol",
+        (NODES,),
+        _computed(ways, BY_NODES, RUNS),
+        _at_3000(7.5, 0.3),
+        derive=_labelled("protocol"),
+    ),
+    Study(
+        "protocol-trees",
+        "trees in runs of the protocol",
+        (NODES, SUBSCRIBERS),
+        _computed(trees, ("nodes", "subscribers"), TREE_RUNS),
+        per_point(2.5),
+        derive=_labelled("protocol"),
     ),
 )
 
