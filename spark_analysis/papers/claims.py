@@ -27,7 +27,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,10 @@ import pandas as pd
 from spark_analysis.report.confidence import Interval, mean_interval
 from spark_analysis.report.quantities import number
 from spark_analysis.sweeps.pairing import SEED, difference, grouped
+
+
+CLOSED_FORM: Final = "closed form"
+"""Measure of what a formula gives, or a model without the system: pages show it beside."""
 
 
 class Verdict(StrEnum):

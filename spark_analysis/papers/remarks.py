@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from spark_analysis.papers.claims import Claim, Comparison, Finding, Verdict
+from spark_analysis.papers.claims import CLOSED_FORM, Claim, Comparison, Finding, Verdict
 from spark_analysis.papers.results import Judged, Reproduction
 from spark_analysis.papers.wording import JOINT, TIMES, measured
+from spark_analysis.report.quantities import number
 
 _PARTS = {
     Verdict.HOLDS: "The least clear part",
@@ -61,7 +62,16 @@ def reason(finding: Finding) -> str:
     decides = [each for each in finding.comparisons if not each.measure]
     alike = sum(each.verdict is finding.verdict for each in decides)
     of = f", {alike} of {len(decides)} parts" if alike < len(decides) else ""
-    return f"{measured(part)[2:]}{of}"
+    return f"{measured(part)[2:]}{of}{_beside(part, finding)}"
+
+
+def _beside(part: Comparison, finding: Finding) -> str:
+    """Return the closed form of a part, or of the first part that has one; empty if none has."""
+    forms = [form for form in finding.comparisons if form.measure == CLOSED_FORM]
+    form = next((form for form in forms if form.text == part.text), forms[0] if forms else None)
+    if form is None or form.interval is None:
+        return ""
+    return f"; closed form: {number(form.interval.mean)}"
 
 
 def turns(finding: Finding, variation: Judged) -> tuple[Finding, Finding] | None:

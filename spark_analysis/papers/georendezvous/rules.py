@@ -24,6 +24,7 @@ import pandas as pd
 
 from spark_analysis.engine.pandas_rows import groups
 from spark_analysis.papers.claims import (
+    CLOSED_FORM,
     Comparison,
     above,
     at_least,
@@ -53,7 +54,7 @@ EXACT: Final = 1e-9
 SLACK: Final = 0.05
 """Share of messages that may be missing on the air: those within a node that subscribes,
 publishes or prunes at its own rendezvous cell."""
-PLANE: Final = "closed form"
+PLANE: Final = CLOSED_FORM
 MARGINS: Final = (
     "Bounds were moved after earlier results had been seen: close or similar to the direct way is "
     "up to 4/3 of it (was 1.25; the closed form of the 2 nearest has 1.256), and limited is a "
