@@ -36,7 +36,6 @@ from spark_analysis.report.confidence import Interval, mean_interval
 from spark_analysis.report.quantities import number
 from spark_analysis.sweeps.pairing import SEED, difference, grouped
 
-
 CLOSED_FORM: Final = "closed form"
 """Measure of what a formula gives, or a model without the system: pages show it beside."""
 
