@@ -59,8 +59,8 @@ def reason(finding: Finding) -> str:
     part = deciding(finding)
     if part is None:
         return "nothing has an interval"
-    decides = [each for each in finding.comparisons if not each.measure]
-    alike = sum(each.verdict is finding.verdict for each in decides)
+    decides = [other for other in finding.comparisons if not other.measure]
+    alike = sum(other.verdict is finding.verdict for other in decides)
     of = f", {alike} of {len(decides)} parts" if alike < len(decides) else ""
     return f"{measured(part)[2:]}{of}{_beside(part, finding)}"
 
