@@ -173,18 +173,19 @@ STUDIES: Final = (
         per_point(1.5),
     ),
     Study(
-        "savings",
-        f"a new subscriber that tries {TRIED} cells, beside one that tries all",
-        (NODES, REPLICAS),
-        _computed(savings, ("nodes", "replicas"), FEWER),
-        per_point(4.0),
-    ),
-    Study(
         "cells",
         "signalling and state by number of cells",
         (NODES, REPLICAS),
         _computed(cells, ("nodes", "replicas"), FEWER),
         per_point(1.0),
+    ),
+    Study(
+        "systems",
+        "systems side by side",
+        (NODES,),
+        _systems,
+        lambda parameters, duration: 2.0 + duration * float(parameters["nodes"]) / 1500,
+        draws=("nodes", "seed"),
     ),
     # Added when the figures had shown that the plane and the networks differ.
     Study(
@@ -209,12 +210,11 @@ STUDIES: Final = (
         _at_3000(1.2, 0.02),
     ),
     Study(
-        "systems",
-        "systems side by side",
-        (NODES,),
-        _systems,
-        lambda parameters, duration: 2.0 + duration * float(parameters["nodes"]) / 1500,
-        draws=("nodes", "seed"),
+        "savings",
+        f"a new subscriber that tries {TRIED} cells, beside one that tries all",
+        (NODES, REPLICAS),
+        _computed(savings, ("nodes", "replicas"), FEWER),
+        per_point(4.0),
     ),
     Study(
         "protocol",
