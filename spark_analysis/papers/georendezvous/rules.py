@@ -111,7 +111,7 @@ def independent(points: pd.DataFrame) -> list[Comparison]:
             both["one"] - both["other"],
             -LARGELY,
             LARGELY,
-            f"ratio with {replicas} cells: {nodes:g} nodes less {largest:g}",
+            f"ratio with {replicas:g} cells: {nodes:g} nodes less {largest:g}",
             "of the direct way",
         )
         for replicas, rows in points.groupby("replicas")
