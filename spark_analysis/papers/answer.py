@@ -92,18 +92,20 @@ def answer(
     }
     parts = []
     for kind, (one, several) in words.items():
-        numbers = [number for number, found in by_claim.items() if found is kind]
+        numbers = [number for number, overall in by_claim.items() if overall is kind]
         if numbers:
             these = ", ".join(map(str, numbers))
             parts.append(f"{count(len(numbers))} {one if len(numbers) == 1 else several} ({these})")
     first = f"Of the {count(len(by_claim))} claims that were judged, {', '.join(parts)}."
-    more = [text for each in sentences if (text := each.filled(points, findings)) is not None]
+    more = [
+        text for sentence in sentences if (text := sentence.filled(points, findings)) is not None
+    ]
     if not sentences:
         order = (Verdict.FAILS, Verdict.OPEN, Verdict.TIE, Verdict.HOLDS)
         more = [
             f"{kind[:1].upper()}{kind[1:]}: {claims[number - 1].statement} ({number})."
             for kind in order
-            for number, found in by_claim.items()
-            if found is kind
+            for number, overall in by_claim.items()
+            if overall is kind
         ]
     return [first, *more[: SENTENCES - 1]]

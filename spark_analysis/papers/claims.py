@@ -27,13 +27,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from spark_analysis.report.confidence import Interval, mean_interval
+from spark_analysis.report.quantities import number
 from spark_analysis.sweeps.pairing import SEED, difference, grouped
+
+CLOSED_FORM: Final = "closed form"
+"""Measure of what a formula gives, or a model without the system: pages show it beside."""
 
 
 class Verdict(StrEnum):
@@ -267,7 +271,7 @@ def _beside(
     if not independent:
         return _nothing(text, unit, measure)
     gap = mean_interval([sign * (value - bound) for value in independent])
-    words = f"{'at least' if sign > 0 else 'at most'} {bound:g}"
+    words = f"{'at least' if sign > 0 else 'at most'} {number(bound)}"
     verdict = _side(gap.low, gap.high)
     return Comparison(text, mean_interval(independent), unit, verdict, _lead(gap), measure, words)
 
@@ -335,7 +339,7 @@ def within(
     lead = _lead(
         Interval(inside, inside - interval.half_width, inside + interval.half_width, interval.count)
     )
-    words = f"from {low:g} to {high:g}"
+    words = f"from {number(low)} to {number(high)}"
     return Comparison(text, interval, unit, verdict, lead, bound=words)
 
 

@@ -12,9 +12,10 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from spark_analysis.papers.claims import Claim, Comparison, Finding, Verdict
+from spark_analysis.papers.claims import CLOSED_FORM, Claim, Comparison, Finding, Verdict
 from spark_analysis.papers.results import Judged, Reproduction
 from spark_analysis.papers.wording import JOINT, TIMES, measured
+from spark_analysis.report.quantities import number
 
 OPPOSITE: Final = {Verdict.HOLDS, Verdict.FAILS}
 _PARTS = {
@@ -61,10 +62,19 @@ def reason(finding: Finding) -> str:
     part = deciding(finding)
     if part is None:
         return "nothing has an interval"
-    decides = [each for each in finding.comparisons if not each.measure]
-    alike = sum(each.verdict is finding.verdict for each in decides)
+    decides = [other for other in finding.comparisons if not other.measure]
+    alike = sum(other.verdict is finding.verdict for other in decides)
     of = f", {alike} of {len(decides)} parts" if alike < len(decides) else ""
-    return f"{measured(part)[2:]}{of}"
+    return f"{measured(part)[2:]}{of}{_beside(part, finding)}"
+
+
+def _beside(part: Comparison, finding: Finding) -> str:
+    """Return the closed form of a part, or of the first part that has one; empty if none has."""
+    forms = [form for form in finding.comparisons if form.measure == CLOSED_FORM]
+    form = next((form for form in forms if form.text == part.text), forms[0] if forms else None)
+    if form is None or form.interval is None:
+        return ""
+    return f"; closed form: {number(form.interval.mean)}"
 
 
 def turns(finding: Finding, variation: Judged) -> tuple[Finding, Finding] | None:

@@ -116,7 +116,7 @@ class ReproductionView:
                     if finding.claim.key != claim.claim.key:
                         continue
                     if (pair := turns(finding, variation)) is not None:
-                        before, after = (MARKS[each.verdict] for each in pair)
+                        before, after = (MARKS[judgement.verdict] for judgement in pair)
                         where = f"{self.title(finding.study)}: " if finding.study else ""
                         texts.append(f"{claim.number} ({where}{before} → {after})")
             if texts:
@@ -125,7 +125,7 @@ class ReproductionView:
 
     def title(self, study: str) -> str:
         """Return what a study is called on a page."""
-        titles = {each.name: each.title for each in self.result.paper.studies}
+        titles = {known.name: known.title for known in self.result.paper.studies}
         return titles.get(study, study)
 
     @property

@@ -31,7 +31,7 @@ CLAIMS: Final = (
         rules.limited,
         ("graph", "plane"),
         f"From 8 to 32 cells, at most {rules.LIMITED:g} of what is gained from 1 to 8.  If each "
-        "doubling brought the same, it would be 0.67; the closed form has 0.19.",
+        "doubling brought the same, it would be 0.67.",
         joint=True,
     ),
     claim(

@@ -67,7 +67,7 @@ DIFFERENCES: Final = (
     "The figures' ways are computed on the graphs of all networks, by the protocol's own "
     "functions; on some of the networks the whole protocol runs, and takes the same ways.",
     "A way is measured in hops of cell hash routing, the direct one as well, as the paper has no "
-    "other routing.  Greedy ways go around voids, which makes the direct one longer and the ratios "
+    "other routing. Greedy ways go around voids, which makes the direct one longer and the ratios "
     "smaller than on a plane: the figure 'what makes the plane differ' of the appendix.",
     "The average degree of 45 is that of all nodes, those at the border included; the square is "
     "smaller than if it were that of the nodes inside, which is a variation.",
@@ -75,7 +75,7 @@ DIFFERENCES: Final = (
     "Nodes of a rendezvous cell share its state by a broadcast, which the paper leaves open; it is "
     "counted apart from messages.",
     "A stable setting needs nodes that keep each cell notified: here those whose shortest way "
-    "leads over it.  Topics in which a cell has none are left out.",
+    "leads over it. Topics in which a cell has none are left out.",
 )
 
 PAPER: Final = Paper(

@@ -24,6 +24,7 @@ import pandas as pd
 
 from spark_analysis.engine.pandas_rows import groups
 from spark_analysis.papers.claims import (
+    CLOSED_FORM,
     Comparison,
     above,
     at_least,
@@ -53,7 +54,7 @@ EXACT: Final = 1e-9
 SLACK: Final = 0.05
 """Share of messages that may be missing on the air: those within a node that subscribes,
 publishes or prunes at its own rendezvous cell."""
-PLANE: Final = "closed form"
+PLANE: Final = CLOSED_FORM
 MARGINS: Final = (
     "Bounds were moved after earlier results had been seen: close or similar to the direct way is "
     "up to 4/3 of it (was 1.25; the closed form of the 2 nearest has 1.256), and limited is a "
@@ -110,7 +111,7 @@ def independent(points: pd.DataFrame) -> list[Comparison]:
             both["one"] - both["other"],
             -LARGELY,
             LARGELY,
-            f"ratio with {replicas} cells: {nodes:g} nodes less {largest:g}",
+            f"ratio with {replicas:g} cells: {nodes:g} nodes less {largest:g}",
             "of the direct way",
         )
         for replicas, rows in points.groupby("replicas")

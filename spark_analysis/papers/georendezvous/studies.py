@@ -129,14 +129,6 @@ BY_NODES: Final = ("nodes",)
 STUDIES: Final = (
     Study("graph", "ways", (NODES,), _graph, _at_3000(0.5, 0.02), derive=_labelled("graph")),
     Study(
-        "protocol",
-        "ways in runs of the protocol",
-        (NODES,),
-        _computed(ways, BY_NODES, RUNS),
-        _at_3000(7.5, 0.3),
-        derive=_labelled("protocol"),
-    ),
-    Study(
         "plane",
         "a continuous plane",
         (),
@@ -167,14 +159,6 @@ STUDIES: Final = (
         derive=_labelled("graph"),
     ),
     Study(
-        "protocol-trees",
-        "trees in runs of the protocol",
-        (NODES, SUBSCRIBERS),
-        _computed(trees, ("nodes", "subscribers"), TREE_RUNS),
-        per_point(2.5),
-        derive=_labelled("protocol"),
-    ),
-    Study(
         "signalling",
         f"signalling of subscribers that try the nearest of {OF}",
         (NODES, TRIED_AXIS),
@@ -189,18 +173,19 @@ STUDIES: Final = (
         per_point(1.5),
     ),
     Study(
-        "savings",
-        f"a new subscriber that tries {TRIED} cells, beside one that tries all",
-        (NODES, REPLICAS),
-        _computed(savings, ("nodes", "replicas"), FEWER),
-        per_point(4.0),
-    ),
-    Study(
         "cells",
         "signalling and state by number of cells",
         (NODES, REPLICAS),
         _computed(cells, ("nodes", "replicas"), FEWER),
         per_point(1.0),
+    ),
+    Study(
+        "systems",
+        "systems side by side",
+        (NODES,),
+        _systems,
+        lambda parameters, duration: 2.0 + duration * float(parameters["nodes"]) / 1500,
+        draws=("nodes", "seed"),
     ),
     # Added when the figures had shown that the plane and the networks differ.
     Study(
@@ -225,12 +210,27 @@ STUDIES: Final = (
         _at_3000(1.2, 0.02),
     ),
     Study(
-        "systems",
-        "systems side by side",
+        "savings",
+        f"a new subscriber that tries {TRIED} cells, beside one that tries all",
+        (NODES, REPLICAS),
+        _computed(savings, ("nodes", "replicas"), FEWER),
+        per_point(4.0),
+    ),
+    Study(
+        "protocol",
+        "ways in runs of the protocol",
         (NODES,),
-        _systems,
-        lambda parameters, duration: 2.0 + duration * float(parameters["nodes"]) / 1500,
-        draws=("nodes", "seed"),
+        _computed(ways, BY_NODES, RUNS),
+        _at_3000(7.5, 0.3),
+        derive=_labelled("protocol"),
+    ),
+    Study(
+        "protocol-trees",
+        "trees in runs of the protocol",
+        (NODES, SUBSCRIBERS),
+        _computed(trees, ("nodes", "subscribers"), TREE_RUNS),
+        per_point(2.5),
+        derive=_labelled("protocol"),
     ),
 )
 
@@ -332,10 +332,10 @@ def _of_systems(column: str, title: str, caption: str, unit: str, scale: float =
 
 
 FIGURES: Final = (
-    Figure(("graph",), RATIO, REPLICAS, (NODES,)),
-    Figure(("graph",), RATIO, NODES, (REPLICAS,)),
-    Figure(("nearest", "plane-nearest"), RATIO, TRIED_AXIS, (METHOD,)),
-    Figure(("trees", "protocol-trees"), LENGTH, SUBSCRIBERS, (METHOD,)),
+    Figure(("graph",), RATIO, REPLICAS, (NODES,), main=True),
+    Figure(("graph",), RATIO, NODES, (REPLICAS,), main=True),
+    Figure(("nearest", "plane-nearest"), RATIO, TRIED_AXIS, (METHOD,), main=True),
+    Figure(("trees", "protocol-trees"), LENGTH, SUBSCRIBERS, (METHOD,), main=True),
     Figure(("trees", "protocol-trees"), FRAMES, SUBSCRIBERS, (METHOD,)),
     Figure(("graph", "protocol", "plane"), RATIO, REPLICAS, (METHOD,), only=_at_one_size),
     Figure(

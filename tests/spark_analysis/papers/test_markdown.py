@@ -12,7 +12,7 @@ import pytest
 from emulation.network.processes import PROJECT
 from spark_analysis.papers.answer import Sentence, mean, verdict
 from spark_analysis.papers.appendix import APPENDIX
-from spark_analysis.papers.claims import Claim, Comparison, at_least, at_most
+from spark_analysis.papers.claims import CLOSED_FORM, Claim, Comparison, at_least, at_most
 from spark_analysis.papers.markdown import LINES, WIDTH, write_markdown
 from spark_analysis.papers.paper import Paper, Preset, Variation
 from spark_analysis.papers.reproduction import judgement
@@ -30,6 +30,7 @@ def rule(points: pd.DataFrame) -> Sequence[Comparison]:
     return [
         at_most(gap, 2.0, f"the gap {'between one and the other ' * 10}", "m"),
         at_least(gap, -9.0, "the gap", "m"),
+        at_most([1.5], 2.0, "the gap of a formula", "m", measure=CLOSED_FORM),
     ]
 
 
@@ -112,7 +113,9 @@ def test_a_paper_without_sentences_names_what_fails_first() -> None:
 def test_the_reason_has_the_value_and_the_bound() -> None:
     claim = ReproductionView(reproduced(1, 0, 7.0)).claims[0]
     assert claim.verdict == "✕"
-    assert "+7.20 [6.95, 7.45] m (bound: at most 2), 1 of 2 parts" in claim.reason
+    assert (
+        "+7.20 [6.95, 7.45] m (bound: at most 2), 1 of 2 parts; closed form: 1.50" in claim.reason
+    )
 
 
 def test_too_many_sentences_or_main_figures_are_refused() -> None:

@@ -98,6 +98,10 @@ def test_the_page_has_figures_claims_and_findings(
 ) -> None:
     html = write_results(as_reproduced, tmp_path).read_text(encoding="utf-8")
     assert html.count("<svg") == 10 + 8 + 8
+    form = ("Answer", "What the paper says, and whether it holds", "Figures",
+            "Appendix: all that was run and judged", "More figures", "Claim by claim")  # fmt: skip
+    assert re.findall("<h2>(.+)</h2>", html) == list(form)
+    assert html.partition("<h2>Appendix")[0].count("<svg") == 4
     for claim in CLAIMS:
         assert claim.statement in html
         assert str(escape(claim.rule)) in html
