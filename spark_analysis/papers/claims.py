@@ -62,7 +62,7 @@ class Comparison:
     measure: str = ""
     """The measure, if not the paper's own; the comparison then decides nothing."""
     bound: str = ""
-    """What the value is to be, in words; empty if it is to be above 0."""
+    """What the value is to be, in words; empty if that is above 0, or a factor on a side of 1."""
     note: str = ""
     """What a reader has to know of it besides, such as which runs it leaves out."""
 
@@ -307,9 +307,7 @@ def times(
         ends = bound * np.exp(sign * np.array([logs.low, logs.mean, logs.high]))
     low, mean, high = sorted(ends.tolist())
     shown = Interval(mean, low, high, logs.count)
-    words = f"{'above' if below is None else 'below'} {bound:g}"
-    if margin > 1:
-        words += f", a tie within a factor of {margin:g}"
+    words = f"{'above' if below is None else 'below'} {number(bound)}" if bound != 1 else ""
     return Comparison(text, shown, "times", verdict, _lead(logs), measure, words)
 
 
