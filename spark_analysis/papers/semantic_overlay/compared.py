@@ -11,13 +11,8 @@ from emulation.workloads.stock import StockWorkload
 from nodeapp.pubsub.overlay.hypercube import NODE_BITS, CubeDimension, dimensions, unique
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits, covers
 from nodeapp.pubsub.overlay.space import Space
-from spark_analysis.papers.semantic_overlay.static import (
-    BITS_OF_IDS,
-    SPACE,
-    STOCKS,
-    Quotes,
-    population,
-)
+from spark_analysis.papers.semantic_overlay.setting import BITS_OF_IDS, SPACE, STOCKS
+from spark_analysis.papers.semantic_overlay.static import Quotes, population
 
 EVENTS: Final = 50
 """Quotes of a network."""

@@ -32,13 +32,9 @@ from nodeapp.pubsub.overlay.tables import (
     matches,
     with_shared,
 )
+from spark_analysis.papers.semantic_overlay.setting import BITS_OF_IDS, EVENTS, SPACE, STOCKS
 
-SPACE: Final = "stock:A:Z:25,price:0:1000:20"
-BITS_OF_IDS: Final = 1024
-STOCKS: Final = 100
 SEARCH_HOPS: Final = 64
-EVENTS: Final = 400
-"""Most quotes of a network, by random peers: a sample of the up to ten per peer."""
 
 
 class Population(NamedTuple):
