@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from spark_analysis.papers.computed import Computed, Function
-from spark_analysis.papers.paper import Axis, Figure, Preset, Scope, Study, per_point
+from spark_analysis.papers.paper import CURVE, Axis, Figure, Preset, Scope, Study, per_point
 from spark_analysis.papers.semantic_overlay.compared import compared
 from spark_analysis.papers.semantic_overlay.dynamic import dynamic
 from spark_analysis.papers.semantic_overlay.equations import STEPS, by_nodes, by_ratio
@@ -27,19 +27,16 @@ SYSTEM: Final = Axis(
 SIZES: Final = (125, 250, 500, 1000, 2000, 4000)
 LARGEST: Final = 4000
 OF_HASHES: Final = 1000
-WITH_JOINS: Final = 2
-"""Networks with joins for each static one: their depths vary more.  Added when 10 had been seen,
-which left open whether depth grows as a logarithm."""
 OF_LAW: Final = 100
 """Quotes of a network whose interests follow a law: each has many takers."""
 
 
 def _computed(
-    function: Function, columns: tuple[str, ...], draws: int = 1, **settings: Any
+    function: Function, columns: tuple[str, ...], **settings: Any
 ) -> Callable[[Scope], Computed]:
     def source(scope: Scope) -> Computed:
         vary = {column: scope.values[column] for column in columns}
-        return Computed(function, vary, draws * scope.seeds, settings=settings)
+        return Computed(function, vary, scope.seeds, settings=settings)
 
     return source
 
@@ -69,8 +66,8 @@ STUDIES: Final = (
         "dynamic",
         "peers that join at random times",
         (NODES,),
-        _computed(dynamic, ("nodes",), WITH_JOINS),
-        _growing(11.0, 1.15),
+        _computed(dynamic, ("nodes",)),
+        _growing(16.0, 1.6),
     ),
     Study(
         "compared",
@@ -129,8 +126,7 @@ PRESETS: Final = (
     ),
     _preset(
         "paper",
-        "as published: 1,024 bits, 10 networks of each size, up to 4,000 peers; 20 of each size "
-        "with joins, as 10 had left the first claim open",
+        "as published: 1,024 bits, 10 networks of each size, up to 4,000 peers",
         SIZES,
         LARGEST,
         alphas=(1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0),
@@ -208,8 +204,18 @@ FIGURES: Final = (
             HASHES, COVER, scale=100.0),
     _figure(("hashes",), "table", "Routing table by hash functions", _TABLE, "entries", HASHES,
             COVER),
-    _figure(("dynamic",), "join_queries", "Queries of a join", "Each time one is sent.", "messages",
-            NODES),
+    Figure(
+        ("dynamic",),
+        Quantity("join_parts", "Messages of a join", f"Each time one is sent. {_MEAN}", "messages"),
+        NODES,
+        (CURVE,),
+        columns={
+            "join_messages": "all",
+            "join_queries": "queries",
+            "join_replies": "replies",
+            "link_messages": "links told",
+        },
+    ),
     _figure(("static", "dynamic"), "event_messages", "Messages of an event", "Searching included.",
             "messages", NODES, SETTING),
     _figure(("compared",), "uninterested", "Mirinae: deliveries to peers that do not want an event",
