@@ -51,7 +51,8 @@ def alone(k: int, interval: float, speed: float, seed: int, legs: int) -> Iterat
     fetched = np.minimum(fetched, arrival[leg])
 
     def ring(of: Ints, at: Floats) -> Floats:
-        return np.floor(far[of] * at / arrival[of] + 0.5)
+        rings: Floats = np.floor(far[of] * at / arrival[of] + 0.5)
+        return rings
 
     none = np.zeros(0, np.int64)
     for protocol, reached, probers, probes in (

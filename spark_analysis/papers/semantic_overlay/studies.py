@@ -17,6 +17,13 @@ NODES: Final = Axis("nodes", "number of peers")
 ALPHA: Final = Axis("alpha", "exponent of the Pareto law")
 HASHES: Final = Axis("hashes", "hash functions, K")
 COVER: Final = Axis("cover", "tables cover", names={"bits": "bits", "cells": "cells"})
+CONVERGED: Final = Axis(
+    "converged",
+    "joins",
+    names={"False": "3 fruitless answers or 16 rounds", "True": "until convergence"},
+)
+CONVERGED_SEEDS: Final = 4
+"""Networks of each way to join: until convergence it takes ten times as many messages."""
 STEP: Final = Axis("step", "publications a join, in steps of 0.4 k d/(2p)")
 SETTING: Final = Axis("study", "setting", names={"static": "static", "dynamic": "with joins"})
 SYSTEM: Final = Axis(
@@ -70,6 +77,13 @@ STUDIES: Final = (
         _growing(16.0, 1.6),
     ),
     Study(
+        "convergence",
+        "joins until all is covered, and what tables cover",
+        (NODES, CONVERGED, COVER, HASHES),
+        lambda scope: Computed(dynamic, scope.values, min(scope.seeds, CONVERGED_SEEDS)),
+        _growing(70.0, 1.4),
+    ),
+    Study(
         "compared",
         "the compared overlay",
         (NODES,),
@@ -106,6 +120,12 @@ def _preset(name: str, summary: str, sizes: tuple[int, ...], law: int, **rest: A
             "cover": ("bits", "cells"),
         },
         "dynamic": {"nodes": joined},
+        "convergence": {
+            "nodes": (min(250, sizes[-1]),) if len(joined) < len(SIZES) else (250, 500),
+            "converged": (False, True),
+            "cover": ("bits", "cells"),
+            "hashes": (1, 3),
+        },
         "compared": {"nodes": compared_at},
         "overhead": {"nodes": (64, 128, 256, 512, 1024, 2048, 4096)},
         "ratio": {"step": tuple(range(STEPS + 1))},
@@ -204,6 +224,8 @@ FIGURES: Final = (
             HASHES, COVER, scale=100.0),
     _figure(("hashes",), "table", "Routing table by hash functions", _TABLE, "entries", HASHES,
             COVER),
+    _figure(("convergence",), "false_negatives", "False negatives by how joins end", _LOST, "%",
+            HASHES, COVER, CONVERGED, scale=100.0),
     Figure(
         ("dynamic",),
         Quantity("join_parts", "Messages of a join", f"Each time one is sent. {_MEAN}", "messages"),

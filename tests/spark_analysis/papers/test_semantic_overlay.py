@@ -138,3 +138,29 @@ def test_joins_are_judged_by_size() -> None:
     both = pd.concat((static_rows, joined))
     assert verdict("larger-with-joins", both) is Verdict.FAILS
     assert verdict("shallower-with-joins", both) is Verdict.FAILS
+
+
+def test_what_explains_the_losses_can_be_refuted() -> None:
+    rows = pd.DataFrame(
+        {
+            "study": "convergence", "nodes": 250, "seed": seed, "converged": converged,
+            "cover": cover, "hashes": hashes,
+            "false_negatives": 0.02 + 0.0001 * seed * converged
+            + 0.03 * (converged and cover == "bits" and hashes == 3),
+        }
+        for seed in (1, 2, 3) for converged in (False, True)
+        for cover in ("bits", "cells") for hashes in (1, 3)
+    )  # fmt: skip
+    assert verdict("several-bits", rows) is Verdict.HOLDS
+    others = rows["converged"] & (rows["cover"] == "cells")
+    rows.loc[others, "false_negatives"] += 0.03
+    assert verdict("several-bits", rows) is Verdict.FAILS
+
+
+def test_a_join_that_converges_asks_more_and_covers_more() -> None:
+    short, long = (dynamic(30, 1, converged=converged) for converged in (False, True))
+    assert long["join_queries"] > short["join_queries"]
+    assert long["uncovered"] <= short["uncovered"]
+    for row in (short, long):
+        parts = row["join_queries"] + row["join_replies"] + row["link_messages"]
+        assert row["join_messages"] == pytest.approx(parts)
