@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from spark_analysis.papers.computed import Computed, Function
 from spark_analysis.papers.paper import CURVE, Axis, Figure, Preset, Scope, Study, per_point
+from spark_analysis.papers.semantic_overlay.bits import largest
 from spark_analysis.papers.semantic_overlay.compared import compared
 from spark_analysis.papers.semantic_overlay.dynamic import dynamic
 from spark_analysis.papers.semantic_overlay.equations import STEPS, by_nodes, by_ratio
@@ -24,6 +25,7 @@ CONVERGED: Final = Axis(
 )
 CONVERGED_SEEDS: Final = 4
 """Networks of each way to join: until convergence it takes ten times as many messages."""
+SET_BITS: Final = Axis("set_bits", "bits set in the identifier")
 STEP: Final = Axis("step", "publications a join, in steps of 0.4 k d/(2p)")
 SETTING: Final = Axis("study", "setting", names={"static": "static", "dynamic": "with joins"})
 SYSTEM: Final = Axis(
@@ -55,6 +57,13 @@ def _growing(seconds: float, power: float) -> Callable[[Mapping[str, Any], float
 
 STUDIES: Final = (
     Study("static", "static setting", (NODES,), _computed(static, ("nodes",)), _growing(0.6, 1.5)),
+    Study(
+        "bits",
+        "the largest table that a peer can have, by bits set",
+        (SET_BITS,),
+        lambda scope: Computed(largest, scope.values, inline=True),
+        per_point(0.05),
+    ),
     Study(
         "popularity",
         "interests by a Pareto law",
@@ -113,6 +122,7 @@ def _preset(name: str, summary: str, sizes: tuple[int, ...], law: int, **rest: A
     alphas: tuple[float, ...] = rest.pop("alphas")
     values: dict[str, dict[str, tuple[Any, ...]]] = {
         "static": {"nodes": sizes},
+        "bits": {"set_bits": (30, 128, 256, 512, 640, 819)},
         "popularity": {"nodes": (law,), "alpha": alphas},
         "hashes": {
             "nodes": (min(OF_HASHES, sizes[-1]),),
@@ -224,6 +234,14 @@ FIGURES: Final = (
             HASHES, COVER, scale=100.0),
     _figure(("hashes",), "table", "Routing table by hash functions", _TABLE, "entries", HASHES,
             COVER),
+    Figure(
+        ("bits",),
+        Quantity("entries", "Largest table that a peer can have", "One peer's chosen links.",
+                 "entries"),
+        SET_BITS,
+        (CURVE,),
+        columns={"largest_table": "built", "closed_form": "4m + c", "bound": "2d + c"},
+    ),
     _figure(("convergence",), "false_negatives", "False negatives by how joins end", _LOST, "%",
             HASHES, COVER, CONVERGED, scale=100.0),
     Figure(

@@ -10,6 +10,7 @@ import pytest
 from spark_analysis.papers.claims import Verdict, judge
 from spark_analysis.papers.cost import preset_cost
 from spark_analysis.papers.registry import load_paper
+from spark_analysis.papers.semantic_overlay.bits import largest
 from spark_analysis.papers.semantic_overlay.compared import compared
 from spark_analysis.papers.semantic_overlay.dynamic import dynamic
 from spark_analysis.papers.semantic_overlay.equations import (
@@ -164,3 +165,12 @@ def test_a_join_that_converges_asks_more_and_covers_more() -> None:
     for row in (short, long):
         parts = row["join_queries"] + row["join_replies"] + row["link_messages"]
         assert row["join_messages"] == pytest.approx(parts)
+
+
+def test_a_table_breaks_the_papers_bound_if_most_bits_are_set() -> None:
+    few, many = (pd.DataFrame([{"set_bits": m, **largest(m)}]) for m in (30, 819))
+    for rows in (few, many):
+        row = rows.iloc[0]
+        assert 0.9 * row["closed_form"] < row["largest_table"] <= row["closed_form"]
+    assert verdict("bound", few.assign(study="bits")) is Verdict.HOLDS
+    assert verdict("bound", many.assign(study="bits")) is Verdict.FAILS
