@@ -31,6 +31,7 @@ STEPS: Final = 400
 PAPER: Final = "paper"
 INTEGRAL: Final = "integral"
 DRAWN: Final = "drawn"
+AS_PAPER_DRAWN: Final = "drawn with the paper's element of area"
 
 
 def formulas(k: int) -> Iterator[dict[str, Any]]:
@@ -92,6 +93,13 @@ def draws(seed: int, k: int, legs: int) -> Iterator[dict[str, Any]]:
     yield _row("2: mean cells that the way enters", DRAWN, sum(passed) / len(passed))
     yield _row("4: mean distance to ring k", DRAWN, sum(of_ring) / len(of_ring))
     yield _row("5: mean time to ring k", DRAWN, sum(of_ring) / len(of_ring))
+    # Equation 4 as it stands: r sec(theta) over the element r dr dtheta, over the ring's area.
+    total = sum(
+        rng.uniform(k - 0.5, k + 0.5) ** 2 / math.cos(rng.uniform(0.0, math.pi / 4))
+        for _ in range(legs)
+    )
+    as_paper = total / legs * math.pi / 4 / k
+    yield _row("4: mean distance to ring k", AS_PAPER_DRAWN, as_paper)
     yield _row("6: packets per event", DRAWN, sum(packets) / len(packets))
     yield _row("6 over events: packets per event", DRAWN, pooled)
 

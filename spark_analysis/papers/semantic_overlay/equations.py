@@ -40,7 +40,7 @@ def uninterested(delta: float, bits: int) -> float:
     The sum over m of C(d, m) (1/2)^d (1 - (1 - delta)^(d - m)).
     """
     terms = (
-        math.comb(bits, m) / 2.0**bits * (1.0 - (1.0 - delta) ** (bits - m))
+        math.comb(bits, m) / (1 << bits) * (1.0 - (1.0 - delta) ** (bits - m))
         for m in range(bits + 1)
     )
     return math.fsum(terms)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from spark_analysis.papers.computed import Computed, Function
-from spark_analysis.papers.paper import Axis, Figure, Preset, Scope, Study, per_point
+from spark_analysis.papers.paper import CURVE, Axis, Figure, Preset, Scope, Study, per_point
+from spark_analysis.papers.semantic_overlay.bits import largest
 from spark_analysis.papers.semantic_overlay.compared import compared
 from spark_analysis.papers.semantic_overlay.dynamic import dynamic
 from spark_analysis.papers.semantic_overlay.equations import STEPS, by_nodes, by_ratio
@@ -17,6 +18,14 @@ NODES: Final = Axis("nodes", "number of peers")
 ALPHA: Final = Axis("alpha", "exponent of the Pareto law")
 HASHES: Final = Axis("hashes", "hash functions, K")
 COVER: Final = Axis("cover", "tables cover", names={"bits": "bits", "cells": "cells"})
+CONVERGED: Final = Axis(
+    "converged",
+    "joins",
+    names={"False": "3 fruitless answers or 16 rounds", "True": "until convergence"},
+)
+CONVERGED_SEEDS: Final = 4
+"""Networks of each way to join: until convergence it takes ten times as many messages."""
+SET_BITS: Final = Axis("set_bits", "bits set in the identifier")
 STEP: Final = Axis("step", "publications a join, in steps of 0.4 k d/(2p)")
 SETTING: Final = Axis("study", "setting", names={"static": "static", "dynamic": "with joins"})
 SYSTEM: Final = Axis(
@@ -27,19 +36,16 @@ SYSTEM: Final = Axis(
 SIZES: Final = (125, 250, 500, 1000, 2000, 4000)
 LARGEST: Final = 4000
 OF_HASHES: Final = 1000
-WITH_JOINS: Final = 2
-"""Networks with joins for each static one: their depths vary more.  Added when 10 had been seen,
-which left open whether depth grows as a logarithm."""
 OF_LAW: Final = 100
 """Quotes of a network whose interests follow a law: each has many takers."""
 
 
 def _computed(
-    function: Function, columns: tuple[str, ...], draws: int = 1, **settings: Any
+    function: Function, columns: tuple[str, ...], **settings: Any
 ) -> Callable[[Scope], Computed]:
     def source(scope: Scope) -> Computed:
         vary = {column: scope.values[column] for column in columns}
-        return Computed(function, vary, draws * scope.seeds, settings=settings)
+        return Computed(function, vary, scope.seeds, settings=settings)
 
     return source
 
@@ -51,6 +57,13 @@ def _growing(seconds: float, power: float) -> Callable[[Mapping[str, Any], float
 
 STUDIES: Final = (
     Study("static", "static setting", (NODES,), _computed(static, ("nodes",)), _growing(0.6, 1.5)),
+    Study(
+        "bits",
+        "the largest table that a peer can have, by bits set",
+        (SET_BITS,),
+        lambda scope: Computed(largest, scope.values, inline=True),
+        per_point(0.05),
+    ),
     Study(
         "popularity",
         "interests by a Pareto law",
@@ -69,8 +82,15 @@ STUDIES: Final = (
         "dynamic",
         "peers that join at random times",
         (NODES,),
-        _computed(dynamic, ("nodes",), WITH_JOINS),
-        _growing(11.0, 1.15),
+        _computed(dynamic, ("nodes",)),
+        _growing(16.0, 1.6),
+    ),
+    Study(
+        "convergence",
+        "joins until all is covered, and what tables cover",
+        (NODES, CONVERGED, COVER, HASHES),
+        lambda scope: Computed(dynamic, scope.values, min(scope.seeds, CONVERGED_SEEDS)),
+        _growing(70.0, 1.4),
     ),
     Study(
         "compared",
@@ -102,6 +122,7 @@ def _preset(name: str, summary: str, sizes: tuple[int, ...], law: int, **rest: A
     alphas: tuple[float, ...] = rest.pop("alphas")
     values: dict[str, dict[str, tuple[Any, ...]]] = {
         "static": {"nodes": sizes},
+        "bits": {"set_bits": (30, 128, 256, 512, 640, 819)},
         "popularity": {"nodes": (law,), "alpha": alphas},
         "hashes": {
             "nodes": (min(OF_HASHES, sizes[-1]),),
@@ -109,6 +130,12 @@ def _preset(name: str, summary: str, sizes: tuple[int, ...], law: int, **rest: A
             "cover": ("bits", "cells"),
         },
         "dynamic": {"nodes": joined},
+        "convergence": {
+            "nodes": (min(250, sizes[-1]),) if len(joined) < len(SIZES) else (250, 500),
+            "converged": (False, True),
+            "cover": ("bits", "cells"),
+            "hashes": (1, 3),
+        },
         "compared": {"nodes": compared_at},
         "overhead": {"nodes": (64, 128, 256, 512, 1024, 2048, 4096)},
         "ratio": {"step": tuple(range(STEPS + 1))},
@@ -129,8 +156,7 @@ PRESETS: Final = (
     ),
     _preset(
         "paper",
-        "as published: 1,024 bits, 10 networks of each size, up to 4,000 peers; 20 of each size "
-        "with joins, as 10 had left the first claim open",
+        "as published: 1,024 bits, 10 networks of each size, up to 4,000 peers",
         SIZES,
         LARGEST,
         alphas=(1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0),
@@ -208,8 +234,28 @@ FIGURES: Final = (
             HASHES, COVER, scale=100.0),
     _figure(("hashes",), "table", "Routing table by hash functions", _TABLE, "entries", HASHES,
             COVER),
-    _figure(("dynamic",), "join_queries", "Queries of a join", "Each time one is sent.", "messages",
-            NODES),
+    Figure(
+        ("bits",),
+        Quantity("entries", "Largest table that a peer can have", "One peer's chosen links.",
+                 "entries"),
+        SET_BITS,
+        (CURVE,),
+        columns={"largest_table": "built", "closed_form": "4m + c", "bound": "2d + c"},
+    ),
+    _figure(("convergence",), "false_negatives", "False negatives by how joins end", _LOST, "%",
+            HASHES, COVER, CONVERGED, scale=100.0),
+    Figure(
+        ("dynamic",),
+        Quantity("join_parts", "Messages of a join", f"Each time one is sent. {_MEAN}", "messages"),
+        NODES,
+        (CURVE,),
+        columns={
+            "join_messages": "all",
+            "join_queries": "queries",
+            "join_replies": "replies",
+            "link_messages": "links told",
+        },
+    ),
     _figure(("static", "dynamic"), "event_messages", "Messages of an event", "Searching included.",
             "messages", NODES, SETTING),
     _figure(("compared",), "uninterested", "Mirinae: deliveries to peers that do not want an event",

@@ -16,6 +16,7 @@ from spark_analysis.measures.delivery import DELIVERY_RATIO
 from spark_analysis.measures.overhead import EVENT_FRAMES_PER_EVENT
 from spark_analysis.papers.computed import Computed
 from spark_analysis.papers.paper import (
+    CURVE,
     PROTOCOL,
     WAY,
     Axis,
@@ -34,6 +35,7 @@ from spark_analysis.papers.subscription_forwarding.measured import (
     repair,
     routes,
 )
+from spark_analysis.papers.subscription_forwarding.paying import paying
 from spark_analysis.papers.subscription_forwarding.scenario import (
     FLOODING,
     MIX,
@@ -85,10 +87,18 @@ INTERVAL: Final = Axis("interval", "interval between a publisher's events", "s")
 RANGE: Final = Axis("range", "radio range", "m")
 TIME: Final = Axis("time", "time", "s")
 SINCE: Final = Axis("since", "published after the break", "s")
+SHARE: Final = Axis("share", "subscribers of an event", "% of dispatchers")
+COST: Final = Axis(
+    "cost", "cost", names={"frames": "frames", "bytes": "bytes on the air", "airtime": "airtime"}
+)
 SYSTEMS: Final = Axis(SYSTEM, "system", names=NAMES)
 
 FEW_SEEDS: Final = 3
 """Seeds of what decides no claim: the dials, subscribers, patterns and rate."""
+LONGER: Final = 2
+"""Times the duration and the seeds of runs, of those of `load`: 5 seeds of 40 s left it open."""
+PAYING_SEEDS: Final = 4
+"""Times the seeds of runs: trees differ, and each costs a run of the tree alone."""
 GRAPH_SEEDS: Final = 4
 """Times the seeds of runs: a graph costs next to nothing."""
 
@@ -106,6 +116,7 @@ def _runs(
     *axes: Axis,
     protocols: tuple[str, ...] = PROTOCOLS,
     few: bool = False,
+    longer: bool = False,
     at_rest: bool = False,
 ) -> Source:
     """Return how to run the protocols over axes; a variation has the ends of speed and no lists."""
@@ -116,13 +127,15 @@ def _runs(
         if scope.varied and SPEED.column in vary:
             vary[SPEED.column] = (vary[SPEED.column][0], vary[SPEED.column][-1])
             vary |= {ADDRESSING.column: (UNICAST,)} if ADDRESSING.column in vary else {}
+        seeds = LONGER * scope.seeds if longer else scope.seeds
+        seeds = min(seeds, FEW_SEEDS) if few else seeds
         fixed = {key: value for key, value in settings.items() if key not in vary}
         return SweepSpec(
             TOPOLOGY,
             protocols,
             vary,
-            min(scope.seeds, FEW_SEEDS) if few else scope.seeds,
-            scope.duration,
+            seeds,
+            LONGER * scope.duration if longer else scope.duration,
             {**fixed, **scope.settings},
         )
 
@@ -164,12 +177,28 @@ STUDIES: Final = (
         derive=_derived,
     ),
     Study("patterns", "patterns", (PATTERNS,), _runs(PATTERNS, few=True), _cost, derive=_derived),
+    # Added when 5 seeds of 40 s at one load had left open what the mix delivers at 20 m/s.
+    Study(
+        "load",
+        "load: rest and the highest speed, longer runs",
+        (SPEED, INTERVAL),
+        _runs(SPEED, INTERVAL, protocols=(TREE, MIX), longer=True),
+        _cost,
+        derive=_derived,
+    ),
+    Study(
+        "paying",
+        "when the tree begins to pay",
+        (),
+        lambda scope: Computed(paying, scope.values, PAYING_SEEDS * scope.seeds),
+        per_point(3.0),
+    ),
     # Added when the quick preset had shown what the tree costs at rest with all its messages.
     Study(
         "rate",
         "rate of events, at rest",
         (INTERVAL,),
-        _runs(INTERVAL, protocols=(FLOODING, TREE), few=True, at_rest=True),
+        _runs(INTERVAL, protocols=(FLOODING, TREE), at_rest=True),
         _cost,
         derive=_derived,
     ),
@@ -241,6 +270,8 @@ PRESETS: Final = (
             "reconfiguration": {"speed": (10.0,), "reconfiguration": tuple(ORDERS)},
             "repair": {**_REPAIRS, "gone": (RELAY,), "link_feedback": (False,)},
             "rate": {"interval": (2.0, 0.5)},
+            "load": {"speed": (0.0, 20.0), "interval": (8.0,)},
+            "paying": {},
             "routes": {},
             "graph": {"range": (250.0, 350.0)},
         },
@@ -250,7 +281,7 @@ PRESETS: Final = (
     Preset(
         "paper",
         "200 dispatchers, 2 km, 250 m, at 2 m/s unless speed is what is varied; runs of 40 s "
-        "with 5 seeds, and 3 of the dials, subscribers, patterns and rate",
+        "with 5 seeds, 3 of the dials, subscribers and patterns, and 10 of 80 s at two loads",
         {
             "speed": {"speed": (0.0, 2.0, 10.0, 20.0), "addressing": (UNICAST, LIST)},
             "dials": {"horizon": (0, 2, 5, 14), "fraction": (0.0, 0.25, 0.5)},
@@ -258,7 +289,9 @@ PRESETS: Final = (
             "patterns": {"patterns": (5, 30, 200)},
             "reconfiguration": {"speed": (2.0, 10.0), "reconfiguration": tuple(ORDERS)},
             "repair": _REPAIRS,
-            "rate": {"interval": (2.0, 0.5)},
+            "rate": {"interval": (8.0, 2.0, 0.5)},
+            "load": {"speed": (0.0, 20.0), "interval": (8.0, 2.0)},
+            "paying": {},
             "routes": {},
             "graph": {"range": (250.0, 300.0, 350.0)},
         },
@@ -347,5 +380,30 @@ FIGURES: Final = (
         for quantity in (_DUE, _UPDATES)
     ),
     Figure(("rate",), _ALL, INTERVAL, (SYSTEMS,)),
+    Figure(
+        ("paying",),
+        Quantity(
+            "pays_at",
+            "Events a second from which the tree costs less than flooding",
+            "Without motion, against one broadcast a node; what control costs in a second over "
+            f"what an event saves. {OF_MEANS}",
+            "events/s",
+        ),
+        SHARE,
+        (COST, CURVE),
+        columns={"pays": "drawn", "pays_closed": "closed form"},
+    ),
+    Figure(
+        ("paying",),
+        Quantity(
+            "links_at",
+            "Links of the minimal sub-tree",
+            f"Flooding sends a frame a dispatcher, 200. {OF_MEANS}",
+            "links",
+        ),
+        SHARE,
+        (CURVE,),
+        columns={"links": "drawn", "links_closed": "closed form"},
+    ),
     Figure(("graph",), _PAIRS, TIME, (RANGE,)),
 )

@@ -12,9 +12,11 @@ import pytest
 
 from spark_analysis.papers.claims import Finding, Verdict, judge
 from spark_analysis.papers.computed import run_computed
+from spark_analysis.papers.mesh_prediction.alone import alone
 from spark_analysis.papers.mesh_prediction.equations import draws, formulas, ring_distance
 from spark_analysis.papers.mesh_prediction.names import BATCH, PREDICTION, PROBING
 from spark_analysis.papers.mesh_prediction.studies import (
+    ALONE,
     DRAWS,
     FORMULAS,
     LEGS,
@@ -122,6 +124,30 @@ def test_equations_2_and_6_hold_and_4_and_5_do_not() -> None:
     }
     failed = [row for row in rows if row.get("way") != "integral"]
     assert {each.verdict for each in verdicts(pd.DataFrame(failed)).values()} == {Verdict.OPEN}
+
+
+def test_legs_alone_cost_what_the_definitions_say() -> None:
+    rows = pd.DataFrame(
+        {"seed": seed, "k": 10, "interval": 8.0, "speed": 9.0, **row}
+        for seed in range(3)
+        for row in alone(10, 8.0, 9.0, seed, 4000)
+    )
+    mean = rows.groupby(PROTOCOL).mean(numeric_only=True)
+    packets = mean["leg_mesh_packets"]
+    assert packets[PREDICTION] == pytest.approx(3.5, rel=0.03)
+    assert packets[BATCH] / packets[PREDICTION] == pytest.approx(2, rel=0.03)
+    assert packets[PROBING] / packets[PREDICTION] == pytest.approx(1.8, rel=0.06)
+    assert mean["leg_delay"][PREDICTION] == 0
+    assert 4 < mean["leg_delay"][PROBING] < 5
+    pooled = mean["event_mesh_packets"][PREDICTION] / packets[PREDICTION]
+    assert 1.08 < pooled < 1.16
+    # The mesh agrees with itself, and not with a mesh that takes a fifth more.
+    rows = with_difference(rows)
+    for factor, verdict in ((1.0, Verdict.HOLDS), (1.2, Verdict.FAILS)):
+        columns = ["leg_mesh_packets", "event_mesh_packets", "leg_packets"]
+        mesh = rows.assign(**{column: factor * rows[column] for column in columns})
+        both = pd.concat((rows.assign(study=ALONE), mesh.assign(study=LEGS)))
+        assert verdicts(both)["agreement"].verdict is verdict
 
 
 def test_equations_are_computed_points(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from spark_analysis.papers.claims import Verdict, judge
 from spark_analysis.papers.cost import preset_cost
 from spark_analysis.papers.registry import load_paper
+from spark_analysis.papers.semantic_overlay.bits import largest
 from spark_analysis.papers.semantic_overlay.compared import compared
 from spark_analysis.papers.semantic_overlay.dynamic import dynamic
 from spark_analysis.papers.semantic_overlay.equations import (
@@ -49,12 +50,15 @@ def test_the_compared_overlay_loses_nothing() -> None:
     row = compared(60, 1)
     assert row["missing"] == 0
     assert 0 < row["uninterested"] < row["messages"]
-    assert row["p_ln_n"] == pytest.approx(row["p"] * math.log(60))
+    assert 0 < row["delta"] < 1
+    # Few bits are set: more zeros can be *, and so p is greater than with half of them set.
+    assert 0 < row["p_equations"] <= row["p_of_m"] <= 1
 
 
 def test_the_equations_are_the_papers() -> None:
     # Equation 6 has a closed form: the mean over binomial m of 1 - (1 - delta)^(d - m).
-    assert uninterested(0.3, 16) == pytest.approx(1 - (1 - 0.3 / 2) ** 16)
+    for delta, bits in ((0.3, 16), (0.001, 1024)):
+        assert uninterested(delta, bits) == pytest.approx(1 - (1 - delta / 2) ** bits)
     ratio = crossing(0.25, bits=64)
     assert join_messages(500, bits=64) == pytest.approx(ratio * dissemination(500, 0.25))
 
@@ -73,22 +77,30 @@ def test_claims_can_hold_and_fail() -> None:
     paper = load_paper("semantic-overlay")
     common = {"table": 29.0, "links": 30.0, "bound": 2049, "false_negatives": 0.001}
     common |= {"table_most": 50.0, "links_most": 90.0}
-    dynamic_rows = points(study="dynamic", join_queries=512 * math.log(1000), **common)
+    dynamic_rows = points(study="dynamic", set_bits=512.0, uninterested=0.01, **common)
+    dynamic_rows["join_messages"] = 512 * dynamic_rows["nodes"].map(math.log)
+    dynamic_rows["join_queries"] = 6.0
     dynamic_rows["links"] += 5 + dynamic_rows["seed"]
-    static_rows = points(study="static", **common).assign(depth=lambda rows: rows["depth"] + 1)
-    others = points(study="compared", uninterested=0.1 * math.log(1000), p=0.1)
-    others["p_ln_n"] = others["p"] * others["nodes"].map(math.log)
+    static_rows = points(study="static", false_positives=0.01, by_forwarding=0.0, **common).assign(
+        depth=lambda rows: 1.05 * rows["depth"]
+    )
+    others = points(study="compared", p=0.1, p_equations=0.1, p_of_m=0.1)
+    others["uninterested"] = 0.1 * others["nodes"].map(math.log)
     verdicts = {
         (finding.claim.key, finding.study): finding.verdict
         for finding in judge(paper.claims, pd.concat([dynamic_rows, static_rows, others]))
     }
     assert set(verdicts.values()) == {Verdict.HOLDS}
-    assert len(verdicts) == 12
+    assert len(verdicts) == 16
     linear = static_rows.assign(
         depth=static_rows["nodes"] / 100, table=static_rows["nodes"], table_most=3000.0,
         false_negatives=0.2,
     )  # fmt: skip
-    failed = {each.claim.key: each.verdict for each in judge(paper.claims, linear)}
+    failed = {
+        each.claim.key: each.verdict
+        for each in judge(paper.claims, linear)
+        if each.verdict is not Verdict.HOLDS
+    }
     assert failed == dict.fromkeys(("depth", "levels-off", "bound", "few-lost"), Verdict.FAILS)
     # Of a study whose other points have failed, growth is not known.
     alone = judge(paper.claims, static_rows[static_rows["nodes"] == 250])
@@ -101,3 +113,64 @@ def test_the_presets_say_what_they_cost() -> None:
         preset = paper.preset(name)
         assert preset is not None
         assert least < preset_cost(paper, preset).seconds < most
+
+
+def verdict(key: str, rows: pd.DataFrame) -> Verdict:
+    (claim,) = (claim for claim in load_paper("semantic-overlay").claims if claim.key == key)
+    return judge([claim], rows)[0].verdict
+
+
+def test_one_table_that_is_too_large_refutes_the_bound() -> None:
+    rows = points(study="static", bound=2049, table_most=2049.0, links_most=60.0)
+    assert verdict("bound", rows) is Verdict.HOLDS
+    # A mean of margins would hide it.
+    rows.loc[0, "table_most"] = 2050.0
+    assert verdict("bound", rows) is Verdict.FAILS
+
+
+def test_joins_are_judged_by_size() -> None:
+    static_rows, joined = (
+        points(study=study, links=30.0, table=20.0) for study in ("static", "dynamic")
+    )
+    # Larger by 9 in small networks, smaller by 1 in large ones: the mean is larger.
+    joined["links"] += joined["nodes"].map({250: 9.0, 1000: 9.0, 4000: -1.0})
+    joined["links"] += 0.001 * joined["seed"]
+    joined["depth"] *= 0.5  # far smaller, not slightly
+    both = pd.concat((static_rows, joined))
+    assert verdict("larger-with-joins", both) is Verdict.FAILS
+    assert verdict("shallower-with-joins", both) is Verdict.FAILS
+
+
+def test_what_explains_the_losses_can_be_refuted() -> None:
+    rows = pd.DataFrame(
+        {
+            "study": "convergence", "nodes": 250, "seed": seed, "converged": converged,
+            "cover": cover, "hashes": hashes,
+            "false_negatives": 0.02 + 0.0001 * seed * converged
+            + 0.03 * (converged and cover == "bits" and hashes == 3),
+        }
+        for seed in (1, 2, 3) for converged in (False, True)
+        for cover in ("bits", "cells") for hashes in (1, 3)
+    )  # fmt: skip
+    assert verdict("several-bits", rows) is Verdict.HOLDS
+    others = rows["converged"] & (rows["cover"] == "cells")
+    rows.loc[others, "false_negatives"] += 0.03
+    assert verdict("several-bits", rows) is Verdict.FAILS
+
+
+def test_a_join_that_converges_asks_more_and_covers_more() -> None:
+    short, long = (dynamic(30, 1, converged=converged) for converged in (False, True))
+    assert long["join_queries"] > short["join_queries"]
+    assert long["uncovered"] <= short["uncovered"]
+    for row in (short, long):
+        parts = row["join_queries"] + row["join_replies"] + row["link_messages"]
+        assert row["join_messages"] == pytest.approx(parts)
+
+
+def test_a_table_breaks_the_papers_bound_if_most_bits_are_set() -> None:
+    few, many = (pd.DataFrame([{"set_bits": m, **largest(m)}]) for m in (30, 819))
+    for rows in (few, many):
+        row = rows.iloc[0]
+        assert 0.9 * row["closed_form"] < row["largest_table"] <= row["closed_form"]
+    assert verdict("bound", few.assign(study="bits")) is Verdict.HOLDS
+    assert verdict("bound", many.assign(study="bits")) is Verdict.FAILS
