@@ -28,6 +28,8 @@ FRESH: Final = 0.05
 """Seconds for which the last reported state of all radios is reused."""
 OTHER_MODELS: Final = ("ITU", "young", "youngModel", "nakagami")
 """Propagation models of some versions of Mininet-WiFi that are not supported here."""
+OLD_ENDING: Final = "PropagationLossModel"
+"""Ending of models' names in Mininet-WiFi 2.0."""
 MOST_FADING: Final = 20.0
 
 
@@ -67,9 +69,12 @@ class ScriptAir:
     def set_propagation(self, options: Mapping[str, Any]) -> None:
         """Choose a propagation model, with Mininet-WiFi's keywords.  Raises `ScriptError`."""
         arguments = dict(options)
-        name = str(arguments.pop("model", "logDistance"))
+        asked = str(arguments.pop("model", "logDistance"))
+        name = asked.removesuffix(OLD_ENDING)
         model = PROPAGATION_MODELS.get(name)
         call = "setPropagationModel"
+        if name != asked:
+            self._session.limit(f"{call}(model={asked!r})", f"it is now called {name}")
         if model is None:
             wish = f"{call}(model={name!r})"
             known = ", ".join(PROPAGATION_MODELS)
