@@ -28,6 +28,8 @@ FRESH: Final = 0.05
 """Seconds for which the last reported state of all radios is reused."""
 OTHER_MODELS: Final = ("ITU", "young", "youngModel", "nakagami")
 """Propagation models of some versions of Mininet-WiFi that are not supported here."""
+VARIANCE_DB: Final = 2.0
+"""Default of `variance`, which Mininet-WiFi uses as the standard deviation of shadowing."""
 OLD_ENDING: Final = "PropagationLossModel"
 """Ending of models' names in Mininet-WiFi 2.0."""
 MOST_FADING: Final = 20.0
@@ -84,6 +86,8 @@ class ScriptAir:
             self._session.limit(wish, f"logDistance is used; there are also {known}")
             model = LogDistance
         settings: dict[str, Any] = {"model": model.model_fields["model"].default}
+        if model is Shadowing:
+            settings["sigma_db"] = VARIANCE_DB
         for key, value in arguments.items():
             if key in model.keywords:
                 settings[model.keywords[key]] = float(value)
