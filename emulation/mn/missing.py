@@ -20,6 +20,8 @@ from emulation.mn.session import Session
 
 NOTED: Final = "missing-programs"
 """File in the state folder: a name a line."""
+OF_MININET: Final = ("ethtool",)
+"""Programs that Mininet itself calls for wires, whose settings hold without them."""
 HANDLER: Final = "BASH_FUNC_command_not_found_handle%%"
 """Variable by which bash inherits the function (`man bash`, COMMAND EXECUTION)."""
 BUILT_IN: Final = frozenset(
@@ -83,7 +85,8 @@ class MissingPrograms:
         except FileNotFoundError:
             return
         for name in dict.fromkeys(names):
-            self._limit(name)
+            if name not in OF_MININET:
+                self._limit(name)
 
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in ("os.system", "subprocess.Popen") or self._busy:
