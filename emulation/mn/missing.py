@@ -40,6 +40,27 @@ BEFORE: Final = frozenset(("sudo", "exec", "nohup", "env", "time", "command", "s
 """Programs whose next word is a program."""
 
 
+SUDO: Final = """#!/bin/sh
+while :; do
+    case $1 in
+        -[ugp]) shift 2 ;;
+        -* | *=*) shift ;;
+        *) break ;;
+    esac
+done
+exec "$@"
+"""
+"""Stand-in for sudo, if it is not installed: a script's processes are root's."""
+
+
+def write_sudo(folder: Path) -> None:
+    """Write `sudo` into a folder of the nodes' PATH, unless this machine has it."""
+    if shutil.which("sudo") is None:
+        program = folder / "sudo"
+        program.write_text(SUDO, encoding="utf-8")
+        program.chmod(0o755)
+
+
 def programs_of(command: str) -> Iterator[str]:
     """Yield the programs that a shell command calls, as far as plain words name them."""
     plain = re.sub(r"\d*[<>]&\S*|&>+", " >", command.replace("\n", ";"))  # without redirections

@@ -25,7 +25,7 @@ from types import CodeType
 from typing import Any, Final, NoReturn
 
 from emulation.mn import files, record
-from emulation.mn.missing import MissingPrograms
+from emulation.mn.missing import MissingPrograms, write_sudo
 from emulation.mn.session import (
     AGAIN,
     MEDIUM,
@@ -122,6 +122,7 @@ def _prepare(session: Session) -> None:
     session.logs.mkdir(exist_ok=True)
     session.programs.mkdir(exist_ok=True)
     write_controllers(session.programs)
+    write_sudo(session.programs)
     write_stand_ins(session.programs, session.spec.state / MEDIUM)
     if session.spec.controller is not None:
         start_controller(session, session.spec.controller)
