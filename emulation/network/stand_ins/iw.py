@@ -258,7 +258,7 @@ def _added(medium: MediumSocket, name: str, new: str) -> str:
 
 
 def _removed(medium: MediumSocket, name: str) -> str:
-    radios = [each["interface"] for each in medium.monitors() if each["name"] == name]
+    radios = [row["interface"] for row in medium.monitors() if row["name"] == name]
     if not radios:
         raise ToolError(
             f"command failed: {name} is not a monitor: radios cannot be removed (-16)", 240
