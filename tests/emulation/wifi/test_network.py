@@ -413,6 +413,7 @@ def test_by_range_the_rules_of_signal_and_load_stay() -> None:
 
 
 def test_by_range_two_radios_of_a_node_take_two_access_points() -> None:
-    radios = {"one": MASTER, "two": MASTER, "a": {"node": "one"}, "b": {"node": "one"}}
-    lab = Lab(radios, [(0, 0), (50, 0), (0, 0), (0, 0)], by_range=True)
+    nodes: dict[str, dict[str, Any]] = {"a": {"node": "one"}, "b": {"node": "one"}}
+    places = [(0, 0), (50, 0), (0, 0), (0, 0)]
+    lab = Lab({"one": MASTER, "two": MASTER} | nodes, places, by_range=True)
     assert [lab.access_point("a"), lab.access_point("b")] == ["one", "two"]
