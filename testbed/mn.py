@@ -138,7 +138,7 @@ def _packages(python: Path | None) -> list[str]:
             fail(f"--python takes a Python, as VENV/bin/python, not {python}", USAGE)
         own = list(sys.version_info[:2])
         if version != own:
-            there, here = (".".join(map(str, each)) for each in (version, own))
+            there, here = (".".join(map(str, numbers)) for numbers in (version, own))
             fail(f"{python} is Python {there}: make an environment with Python {here}", USAGE)
         folders += [folder for folder in path if folder.endswith("-packages")]
     return [str(Path(folder).resolve()) for folder in folders]

@@ -28,6 +28,10 @@ FRESH: Final = 0.05
 """Seconds for which the last reported state of all radios is reused."""
 OTHER_MODELS: Final = ("ITU", "young", "youngModel", "nakagami")
 """Propagation models of some versions of Mininet-WiFi that are not supported here."""
+VARIANCE_DB: Final = 2.0
+"""Default of `variance`, which Mininet-WiFi uses as the standard deviation of shadowing."""
+OLD_ENDING: Final = "PropagationLossModel"
+"""Ending of models' names in Mininet-WiFi 2.0."""
 MOST_FADING: Final = 20.0
 
 
@@ -67,9 +71,12 @@ class ScriptAir:
     def set_propagation(self, options: Mapping[str, Any]) -> None:
         """Choose a propagation model, with Mininet-WiFi's keywords.  Raises `ScriptError`."""
         arguments = dict(options)
-        name = str(arguments.pop("model", "logDistance"))
+        asked = str(arguments.pop("model", "logDistance"))
+        name = asked.removesuffix(OLD_ENDING)
         model = PROPAGATION_MODELS.get(name)
         call = "setPropagationModel"
+        if name != asked:
+            self._session.limit(f"{call}(model={asked!r})", f"it is now called {name}")
         if model is None:
             wish = f"{call}(model={name!r})"
             known = ", ".join(PROPAGATION_MODELS)
@@ -79,6 +86,8 @@ class ScriptAir:
             self._session.limit(wish, f"logDistance is used; there are also {known}")
             model = LogDistance
         settings: dict[str, Any] = {"model": model.model_fields["model"].default}
+        if model is Shadowing:
+            settings["sigma_db"] = VARIANCE_DB
         for key, value in arguments.items():
             if key in model.keywords:
                 settings[model.keywords[key]] = float(value)

@@ -243,12 +243,12 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     def _give_radios(self, node: Any, options: Options, count: int, base: int) -> None:
         own_mac = options.get("mac")
-        if own_mac and not re.fullmatch("[0-9a-f]{2}(:[0-9a-f]{2}){5}", str(own_mac).lower()):
+        if own_mac and not re.fullmatch("[0-9a-f]{1,2}(:[0-9a-f]{1,2}){5}", str(own_mac).lower()):
             raise ScriptError(
                 f"{node.name}: mac={own_mac!r} is no Ethernet address: give 02:00:00:00:00:01"
             )
         for number in range(count):
-            mac = str(own_mac) if own_mac and number == 0 else self.next_mac()
+            mac = _whole(str(own_mac)) if own_mac and number == 0 else self.next_mac()
             radio = node.add_radio(f"{node.name}-wlan{number + base}", mac)
             radio.has_own_mac = bool(own_mac) and number == 0
         node.apply_options(options)
@@ -348,3 +348,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
                 if node.inNamespace:
                     node.params["defaultRoute"] = f"via {gateway}"
         return nat
+
+
+def _whole(mac: str) -> str:
+    """Return an Ethernet address with two digits everywhere, as `ip link` reads it."""
+    return ":".join(f"{int(octet, 16):02x}" for octet in mac.split(":"))

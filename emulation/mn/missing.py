@@ -20,6 +20,8 @@ from emulation.mn.session import Session
 
 NOTED: Final = "missing-programs"
 """File in the state folder: a name a line."""
+OF_MININET: Final = ("ethtool",)
+"""Programs that Mininet itself calls for wires, whose settings hold without them."""
 HANDLER: Final = "BASH_FUNC_command_not_found_handle%%"
 """Variable by which bash inherits the function (`man bash`, COMMAND EXECUTION)."""
 BUILT_IN: Final = frozenset(
@@ -36,6 +38,27 @@ BUILT_IN: Final = frozenset(
 """Words of shells that are no programs."""
 BEFORE: Final = frozenset(("sudo", "exec", "nohup", "env", "time", "command", "setsid", "nice"))
 """Programs whose next word is a program."""
+
+
+SUDO: Final = """#!/bin/sh
+while :; do
+    case $1 in
+        -[ugp]) shift 2 ;;
+        -* | *=*) shift ;;
+        *) break ;;
+    esac
+done
+exec "$@"
+"""
+"""Stand-in for sudo, if it is not installed: a script's processes are root's."""
+
+
+def write_sudo(folder: Path) -> None:
+    """Write `sudo` into a folder of the nodes' PATH, unless this machine has it."""
+    if shutil.which("sudo") is None:
+        program = folder / "sudo"
+        program.write_text(SUDO, encoding="utf-8")
+        program.chmod(0o755)
 
 
 def programs_of(command: str) -> Iterator[str]:
@@ -83,7 +106,8 @@ class MissingPrograms:
         except FileNotFoundError:
             return
         for name in dict.fromkeys(names):
-            self._limit(name)
+            if name not in OF_MININET:
+                self._limit(name)
 
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in ("os.system", "subprocess.Popen") or self._busy:

@@ -196,6 +196,11 @@ class Mininet_wifi(Nodes):
         """Set a node's position at the 'start' or the 'stop' of its path."""
         checked = self.session.check_options("mobility", options, {"position": None})
         whose = self[node] if isinstance(node, str) else node
+        if stage not in ("start", "stop"):
+            self.session.limit(
+                f"mobility({whose.name}, {stage!r})", "only 'start' and 'stop' have a meaning"
+            )
+            return
         self.timed.stage(whose, stage, time, checked.get("position"))
 
     def stopMobility(self, time: float = 10, **options: Any) -> None:
@@ -415,7 +420,10 @@ class Mininet_wifi(Nodes):
 
     def useExternalProgram(self, program: Any, **options: Any) -> None:
         """Let SUMO move the cars."""
-        program(self, **options)
+        if getattr(program, "takes_network", False):
+            program(self, **options)
+        else:  # of the script
+            program(self.cars, self.aps, **options)
 
     def __getattr__(self, name: str) -> Any:
         """Raise an error that says why a call is not supported."""

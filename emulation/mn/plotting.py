@@ -23,7 +23,7 @@ LONGEST_NAP: Final = 0.05
 """Seconds after which a loop looks whether it has been stopped."""
 
 
-class Timer(TimerBase):
+class LoopTimer(TimerBase):
     """A timer that fires in the loop of its canvas."""
 
     def __init__(self, canvas: Canvas, interval: int | None, callbacks: Any) -> None:
@@ -54,12 +54,12 @@ class Canvas(FigureCanvasAgg):
     required_interactive_framework = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.timers: set[Timer] = set()
+        self.timers: set[LoopTimer] = set()
         super().__init__(*arguments, **options)
 
-    def new_timer(self, interval: int | None = None, callbacks: Any = None) -> Timer:
+    def new_timer(self, interval: int | None = None, callbacks: Any = None) -> LoopTimer:
         """Return a timer, milliseconds."""
-        return Timer(self, interval, callbacks)
+        return LoopTimer(self, interval, callbacks)
 
     def draw_idle(self, *arguments: Any, **options: Any) -> None:
         """Draw now."""

@@ -181,3 +181,6 @@ def _sumo(net: Any, **options: Any) -> None:
     from emulation.mn.vanet import Sumo
 
     Sumo(net, options).start()
+
+
+_sumo.takes_network = True  # type: ignore[attr-defined]  # not cars and access points

@@ -12,7 +12,9 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -24,6 +26,7 @@ from emulation.network.fidelity import CpuSampler, assess
 from emulation.network.processes import read_json
 from emulation.scenario.runfolder import RunFolder, write_json
 
+LOOPBACK: Final = int(IPv4Address("127.0.0.1"))
 SAMPLES: Final = "samples.jsonl"
 PERIOD: Final = 1.0
 """Seconds between two samples."""
@@ -145,6 +148,8 @@ class Recording:
                 for node in self._net.radio_nodes
             ],
             "radios": [radio.describe() for radio in self._net.radios],
+            "interfaces": list(self._own_interfaces()),
+            "addresses": self._addresses(),
             "wired": [node.name for node in [*self._net.hosts, *self._net.switches]],
         }
         write_json(self._net.files.folder / NETWORK, self._description)
@@ -154,6 +159,23 @@ class Recording:
             self._net.air.record(self._interfaces(folder / "captures"))
         self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
         self._thread.start()
+
+    def _own_interfaces(self) -> Iterator[dict[str, str | None]]:
+        """Yield the interfaces of all nodes that are hosts or stations, with their addresses."""
+        for node in [*self._net.hosts, *self._net.stations, *self._net.cars]:
+            for intf in node.intfList():
+                if intf.name != "lo":
+                    yield {"interface": intf.name, "node": node.name, "mac": intf.MAC()}
+
+    def _addresses(self) -> dict[int, str]:
+        """Return the nodes by their IPv4 addresses, as numbers."""
+        addresses = {}
+        for node in [*self._net.aps, *self._net.hosts, *self._net.stations, *self._net.cars]:
+            for intf in node.intfList():
+                with suppress(ValueError):
+                    addresses[int(IPv4Address(intf.IP() or ""))] = node.name
+        addresses.pop(LOOPBACK, None)
+        return addresses
 
     def _interfaces(self, captures: Path) -> list[dict[str, Any]]:
         """Return the entries of `capture`'s configuration: every interface that exists."""

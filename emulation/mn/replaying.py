@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import threading
 import time
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any, Final
 
-from emulation.mn.motion import Plan, along
+from emulation.mn.motion import Plan, Point
 from emulation.mn.nodes import coordinates
 from emulation.mn.options import REPLAY_OPTIONS
 from emulation.mn.session import ScriptError
@@ -143,7 +145,12 @@ def hash_of(name: str) -> int:
 
 
 class ReplayingMobility:
-    """`node.p`: positions 'x,y,z', `node.params['speed']` (1) a second, or at `node.time`."""
+    """`node.p`: positions 'x,y,z', each taken at once when it is due.
+
+    They are due at `node.time`, in seconds, or else `node.params['speed']` (1) of them together
+    each second, first after 1/speed seconds: as in Mininet-WiFi, whose `notimestamp_` skips to the
+    last of those.
+    """
 
     def __init__(self, net: Any, nodes: Any = None) -> None:
         plans = {}
@@ -153,25 +160,19 @@ class ReplayingMobility:
                 continue
             positions = [coordinates(point) for point in points]
             if hasattr(node, "time"):
-                times = [float(instant) for instant in list(node.time)[: len(positions)]]
+                times = [float(instant) for instant in node.time]
             else:
                 speed = float(node.params.get("speed", 1.0) or 1.0)
-                times = [(number + 1) / speed for number in range(len(positions))]
-            plans[node] = steps(positions[: len(times)], times)
+                together = max(1, int(speed))
+                ends = range(together, len(positions) + together, together)
+                positions = [positions[min(end, len(positions)) - 1] for end in ends]
+                times = [(1 + number * together) / speed for number in range(len(positions))]
+            plans[node] = jumps(getattr(node, "position", positions[0]), positions, times)
         net.mover.follow(plans)
 
 
-def steps(positions: Any, times: Any) -> Plan:
-    """Return the plan of a node that moves straight from each position to the next."""
-    legs = [
-        along([one, other], begin, end)
-        for one, other, begin, end in zip(positions, positions[1:], times, times[1:], strict=False)
-    ]
-
-    def at(seconds: float) -> Any:
-        for leg, end in zip(legs, times[1:], strict=False):
-            if seconds <= end:
-                return leg(seconds)
-        return positions[-1]
-
-    return at
+def jumps(first: Point, positions: Sequence[Point], times: Sequence[float]) -> Plan:
+    """Return the plan of a node that is at `first`, and at each position from its time on."""
+    places = [first, *positions]
+    due = list(times[: len(positions)])
+    return lambda seconds: places[bisect_right(due, seconds)]

@@ -25,7 +25,7 @@ from types import CodeType
 from typing import Any, Final, NoReturn
 
 from emulation.mn import files, record
-from emulation.mn.missing import MissingPrograms
+from emulation.mn.missing import MissingPrograms, write_sudo
 from emulation.mn.session import (
     AGAIN,
     MEDIUM,
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
     outcome = Outcome()
     nets: list[Any] = []
     missing = MissingPrograms(session)
-    threading.excepthook = lambda failure: _thread_failed(session, failure)
+    threading.excepthook = lambda failure: _thread_failed(session, nets, failure)
     interrupt = _Interrupt()
     for number in heeded():
         if number != signal.SIGINT:
@@ -122,6 +122,7 @@ def _prepare(session: Session) -> None:
     session.logs.mkdir(exist_ok=True)
     session.programs.mkdir(exist_ok=True)
     write_controllers(session.programs)
+    write_sudo(session.programs)
     write_stand_ins(session.programs, session.spec.state / MEDIUM)
     if session.spec.controller is not None:
         start_controller(session, session.spec.controller)
@@ -214,10 +215,12 @@ def _out_of_time(session: Session, outcome: Outcome, over: TimeIsUp) -> None:
     session.say(outcome.error)
 
 
-def _thread_failed(session: Session, failure: Any) -> None:
+def _thread_failed(session: Session, nets: list[Any], failure: Any) -> None:
     """Report that a thread of the script has ended with an error."""
     if failure.exc_type is SystemExit or failure.exc_value is None:
         return
+    if isinstance(failure.exc_value, ScriptError) and not nets:
+        return  # the network that it asks has been stopped
     line = _line_of(session, failure.exc_value)
     if line is None:
         threading.__excepthook__(failure)

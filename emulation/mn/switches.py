@@ -99,24 +99,24 @@ class LocalController(Controller):  # type: ignore[misc]  # Mininet has no types
     """A controller of this run, with its log in the run folder."""
 
     log: Path
-    given: bool
+    external: bool
     """Whether `--controller` has started one in its place."""
 
     def stop(self, deleteIntfs: bool = False) -> None:
         """End it, unless it is that of `--controller`."""
-        if self.given:
+        if self.external:
             super(Controller, self).stop(deleteIntfs)
         else:
             super().stop(deleteIntfs)
 
     def checkListening(self) -> None:
         """Raise `ScriptError` if another process of this run listens on the port."""
-        if self.command and not self.given and accepts_connections((self.ip, self.port)):
+        if self.command and not self.external and accepts_connections((self.ip, self.port)):
             raise ScriptError(f"{self.name}: another controller listens on port {self.port}")
 
     def start(self) -> None:
         """Start it and wait until it listens."""
-        if self.given:
+        if self.external:
             self.port = next(port for port in PORTS if accepts_connections((self.ip, port)))
             return
         words = f"{self.command} {self.cargs % self.port}"
@@ -131,9 +131,11 @@ def controller_class(cls: Any, session: Session, name: str) -> Any:
         return cls
     if getattr(cls, "start", None) is not Controller.start:
         return cls
-    given = session.spec.controller is not None
+    external = session.spec.controller is not None
     return type(
-        cls.__name__, (LocalController, cls), {"log": session.logs / f"{name}.log", "given": given}
+        cls.__name__,
+        (LocalController, cls),
+        {"log": session.logs / f"{name}.log", "external": external},
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from collections.abc import Mapping
+from functools import cache
 from ipaddress import ip_interface
 from typing import Any, Final
 
@@ -25,6 +27,8 @@ from emulation.mn.session import Options, ScriptError
 from emulation.network import rtnetlink
 from emulation.network.rtnetlink import IFA_F_NODAD
 
+EMULATED: Final = ("delay", "jitter", "loss", "max_queue_size")
+"""Options of a wire that need the kernel's sch_netem."""
 APART: Final = 1.0
 """Metres between nodes for which a script sets no position."""
 
@@ -80,8 +84,21 @@ def add_link(
         return net.wire(one, other, port1=port1, port2=port2, cls=cls, **params)
     checked = net.session.check_options("addLink of a wire", params, WIRE_OPTIONS)
     kept = {name: checked[name] for name in checked if WIRE_OPTIONS[name] is None}
+    if set(kept) & set(EMULATED) and not _has_netem():
+        words = ", ".join(name for name in EMULATED if name in kept)
+        net.session.limit(f"addLink of a wire({words})", "this kernel has no sch_netem: ignored")
     shaped = TCLink if net.wire_class is None and set(kept) & set(SHAPING) else net.wire_class
     return net.wire(one, other, port1=port1, port2=port2, cls=shaped, **kept)
+
+
+@cache
+def _has_netem() -> bool:
+    """Return whether the kernel can delay and lose packets of a wire."""
+    words = ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "0"]
+    done = subprocess.run(words, capture_output=True, check=False)
+    if done.returncode == 0:
+        subprocess.run(["tc", "qdisc", "del", "dev", "lo", "root"], check=False)
+    return done.returncode == 0
 
 
 def _is_master(node: Station) -> bool:

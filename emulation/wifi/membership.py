@@ -10,9 +10,9 @@ are on the air: a change takes no time.  Which one a station chooses is up to th
 A scan is due when something has moved or changed, but no sooner than `scan_interval` after the last
 one, and at once after a request.  In a static network there are none.
 
-By range (`AssociationRule.by_range`), a station whose rule is *sticky* takes the first of the
-access points that it may join, and sends with at least the power of its access point, so that its
-frames arrive: as Mininet-WiFi does without wmediumd (its `mobility.py`).
+By range (`AssociationRule.by_range`), a station takes no access point that another radio of its
+node has; one whose rule is *sticky* takes the first of the others; it sends with at least the power
+of its access point, so that its frames arrive: as Mininet-WiFi without wmediumd (`mobility.py`).
 
 A station with background scans stays with its access point between them, whatever the rule; when
 one is due, it changes to a stronger access point.  Their timing is that of wpa_supplicant's
@@ -101,7 +101,9 @@ class Membership:
             levels = {
                 entry.access_point.index: entry.level_dbm
                 for entry in heard[station.index]
-                if self._within_reach(entry) and self._refusal(station, entry) is None
+                if self._within_reach(entry)
+                and self._refusal(station, entry) is None
+                and not self._has_another(station, entry.access_point)
             }
             looking = not (station.held or not station.up or station.failed)
             if not looking:
@@ -126,6 +128,12 @@ class Membership:
                 self.associate(now, station, new)
             elif self.rule.by_range:
                 self._lend(station)
+
+    def _has_another(self, station: WlanRadio, point: WlanRadio) -> bool:
+        """Return whether, by range, another radio of the node has this access point."""
+        return self.rule.by_range and any(
+            other.node == station.node and other is not station for other in self.stations_of(point)
+        )
 
     def associate(self, now: float, station: WlanRadio, new: int | None) -> None:
         """Associate a station with an access point, or with none."""

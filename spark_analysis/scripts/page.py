@@ -23,6 +23,8 @@ from spark_analysis.scripts.curves import Curves, by_second, chosen, columns, lo
 from spark_analysis.scripts.tables import ScriptTables, make
 from spark_analysis.scripts.telemetry import draw_telemetry
 
+MOST_FLOWS: Final = 50
+"""Rows of the table of flows."""
 RECORDED: Final = "Recorded once a second from the medium."
 
 
@@ -65,6 +67,7 @@ def _render(folder: Path, tables: ScriptTables) -> str:
         figures=numbered(drawings),
         tables=[
             radio_table(tables),
+            flow_table(tables),
             link_table(tables),
             *([monitor_table(tables)] if len(tables.heard) else []),
             association_table(tables),
@@ -261,6 +264,35 @@ def radio_table(tables: ScriptTables) -> TextTable:
     head = ("Radio", "Mode", "Network", "dBm", "Sent", "Sent again", "Given up", "Received")
     note = "The medium's counters at the end: frames of its radios, tries after the first."
     return TextTable("Radios", note, head, rows, words=3, empty="No node has a radio.")
+
+
+def flow_table(tables: ScriptTables) -> TextTable:
+    """Return the table of flows, those with the most data if there are many."""
+    ordered = tables.flows.sort_values("bytes", ascending=False).head(MOST_FLOWS)
+    rows = []
+    for row in tuples(ordered.sort_values("began", kind="stable").replace({np.nan: None})):
+        ports = [f":{port}" if port else "" for port in (row.source_port, row.to_port)]
+        trip = row.delay_ms if row.rtt_ms is None else row.rtt_ms
+        lost = None if row.delivered is None else 1 - min(1.0, row.delivered / row.sent)
+        rate = row.throughput_bps
+        rows.append(
+            [
+                row.protocol, row.source + ports[0], row.to + ports[1], seconds(row.began),
+                count(float(row.sent)),
+                "–" if row.delivered is None else count(float(row.delivered)),
+                "–" if lost is None else f"{100 * lost:.3g} %",
+                "–" if trip is None else f"{trip:.3g} ms",
+                "–" if rate is None else quantity(rate, "b/s"),
+            ]
+        )  # fmt: skip
+    head = ("Flow", "From", "To", "Began", "Sent", "Arrived", "Lost", "Time", "Throughput")
+    note = (
+        "From the captures of both ends. Of pings: requests, answers, round-trip time; of TCP and "
+        "UDP: packets with data, their mean delay."
+    )
+    if len(tables.flows) > len(rows):
+        note += f" The {len(rows)} of {len(tables.flows)} with the most data."
+    return TextTable("Flows", note, head, rows, words=3, empty="No flow was captured.")
 
 
 def link_table(tables: ScriptTables) -> TextTable:

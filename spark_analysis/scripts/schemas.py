@@ -85,7 +85,11 @@ TRAFFIC: Final = ScriptTable(
         [
             INTERFACE,
             SECOND,
-            column("sent_frames", LONG, "frames whose source is the radio; 0 if it is no radio"),
+            column(
+                "sent_frames",
+                LONG,
+                "frames of the radio, or relayed by it; 0 if it is no radio",
+            ),
             column("sent_bytes", LONG, "bytes of these, from the Ethernet header"),
             column("received_frames", LONG, "all other frames of the capture"),
             column("received_bytes", LONG, "bytes of these, from the Ethernet header"),
@@ -119,4 +123,25 @@ HEARD: Final = ScriptTable(
         ]
     ),
 )
-SCRIPT_TABLES: Final = (POSITIONS, SIGNALS, PEERS, ASSOCIATIONS, TRAFFIC, LINKS, HEARD)
+FLOWS: Final = ScriptTable(
+    "flows",
+    "one row a flow, from the captures of its ends",
+    StructType(
+        [
+            column("protocol", STRING, "ping, TCP or UDP"),
+            column("source", STRING, "name of the node that sends, or an address"),
+            column("source_port", LONG, "port; 0 of a ping"),
+            column("to", STRING, "name of the node that it is for, or an address"),
+            column("to_port", LONG, "port; 0 of a ping"),
+            column("began", DOUBLE, "s since the network was built: the first packet"),
+            column("seconds", DOUBLE, "s from the first packet to the last"),
+            column("sent", LONG, "packets with data in the captures of the source"),
+            column("delivered", LONG, "of a ping: answered; else: in captures of the destination"),
+            column("bytes", LONG, "bytes of data sent"),
+            column("rtt_ms", DOUBLE, "ms, mean round-trip time of a ping"),
+            column("delay_ms", DOUBLE, "ms, mean time on the way"),
+            column("throughput_bps", DOUBLE, "b/s of data that arrived"),
+        ]
+    ),
+)
+SCRIPT_TABLES: Final = (POSITIONS, SIGNALS, PEERS, ASSOCIATIONS, TRAFFIC, LINKS, FLOWS, HEARD)

@@ -34,6 +34,7 @@ from emulation.mn.recording import SAMPLES
 from emulation.radio.mac import mac_number
 from spark_analysis.engine.tables import typed, write
 from spark_analysis.errors import AnalysisError
+from spark_analysis.scripts.flows import flows
 from spark_analysis.scripts.schemas import LINKS, SCRIPT_TABLES, TRAFFIC
 
 ETHERNET: Final = 14
@@ -57,6 +58,7 @@ class ScriptTables:
     associations: pd.DataFrame
     traffic: pd.DataFrame
     links: pd.DataFrame
+    flows: pd.DataFrame
     heard: pd.DataFrame
     counters: pd.DataFrame
     """The medium's last counters, one row a radio."""
@@ -112,7 +114,8 @@ def read(folder: Path) -> ScriptTables:
         {"interface": radio["interface"], "node": radio["node"], **(radio.get("counters") or {})}
         for radio in last
     ]
-    owners = {mac_number(radio["mac"]): radio["node"] for radio in network["radios"]}
+    wired = [row for row in network.get("interfaces", ()) if row["mac"]]
+    owners = {mac_number(row["mac"]): row["node"] for row in (*wired, *network["radios"])}
     traffic, links = _traffic(folder / "captures", network, owners)
     return ScriptTables(
         network,
@@ -122,6 +125,7 @@ def read(folder: Path) -> ScriptTables:
         pd.DataFrame(associations, columns=["time", "interface", "old", "new"]),
         traffic,
         links,
+        flows(folder / "captures", network),
         _heard(folder / "captures", network, owners),
         pd.DataFrame(counters),
     )
@@ -148,6 +152,7 @@ def _traffic(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Count the frames of all captures, by second and by destination."""
     radios = {radio["interface"]: radio for radio in network["radios"]}
+    stations = [mac_number(radio["mac"]) for radio in radios.values()]
     traffic, links = [], []
     for path in sorted(folder.glob("*.pcap")):
         try:
@@ -157,6 +162,8 @@ def _traffic(
         interface, radio = path.stem, radios.get(path.stem)
         own = mac_number(radio["mac"]) if radio is not None else None
         sent = frames.source == own if own is not None else np.zeros(len(frames.ns), bool)
+        if radio is not None and radio["mode"] == "master":
+            sent |= ~np.isin(frames.source, stations)  # relayed from behind it
         counted = pd.DataFrame(
             {
                 "interface": interface,

@@ -116,7 +116,9 @@ def test_a_run_of_a_script_has_the_tables_of_its_record(tmp_path: Path) -> None:
     (tmp_path / SAMPLES).unlink()
     again = runs.load(tmp_path)
     assert len(again.positions) == 2, "what is there is not made again"
-    with pytest.raises(AttributeError, match="no table 'delivery'; there are: associations, heard"):
+    with pytest.raises(
+        AttributeError, match="no table 'delivery'; there are: associations, flows, heard"
+    ):
         _ = again.delivery
     (tmp_path / "metrics" / "heard.parquet").unlink()
     with pytest.raises(AnalysisError, match=r"the record of .* is damaged: .*No such file"):

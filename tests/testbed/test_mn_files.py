@@ -46,6 +46,7 @@ def test_missing_programs_are_limits_and_files_stay_in_the_run_folder(tmp_path: 
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "nodes import own" in done.stdout
+    assert "sudo has run" in done.stdout
     folder = run_folder(tmp_path)
     kept = {path.name: path.read_text() for path in (folder / "files").iterdir()}
     assert kept == {"written.txt": "own read", "by_shell.txt": "shell\n"}

@@ -31,3 +31,21 @@ def test_networks_one_after_the_other_and_two_at_once(tmp_path: Path) -> None:
     )
     for network, name in zip(networks, ("sta1", "sta1", "sta1a", "sta1b"), strict=True):
         assert set(read(network).traffic["interface"]) >= {f"{name}-wlan0"}
+
+
+def test_a_delay_of_a_wire_holds_or_is_a_limit(tmp_path: Path) -> None:
+    script = tmp_path / "wire.py"
+    script.write_text(
+        "from mn_wifi.net import Mininet_wifi\n"
+        "net = Mininet_wifi()\n"
+        "h1, h2 = net.addHost('h1'), net.addHost('h2')\n"
+        "net.addLink(h1, h2, delay='30ms')\n"
+        "net.build()\n"
+        "print(h1.cmd('ping -c 2 -i 0.2 -W 2', h2.IP()))\n"
+        "net.stop()\n"
+    )
+    done = mn(tmp_path, script, "--no-captures", "--no-analyze")
+    assert done.returncode == 0, done.stderr
+    (least,) = re.findall(r"= ([\d.]+)/", done.stdout)
+    told = "addLink of a wire(delay): this kernel has no sch_netem: ignored" in done.stderr
+    assert told != (float(least) >= 55)  # 30 ms each way

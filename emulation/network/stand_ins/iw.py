@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final
 
+from emulation.network.stand_ins.itself import become_monitor, become_radio
 from emulation.network.stand_ins.medium import (
     DEFAULT_DBM,
     NO_DEVICE,
@@ -19,13 +21,16 @@ from emulation.network.stand_ins.medium import (
     run,
 )
 from emulation.radio.airtime import HT_RATES
+from emulation.radio.channel_plan import frequency_of
 
 COMMANDS: Final = (
     "iw dev [X info|link|scan|station dump|station get MAC|mpath dump|mpp dump|disconnect|del]",
     "iw dev X connect SSID [FREQ] [BSSID] [key 0:PASSPHRASE]",
     "iw dev X set txpower auto|fixed MBM | channel N | freq MHZ | type managed|ibss|mesh|ocb",
+    "iw dev X set type monitor",
     "iw dev X set bitrates [legacy-2.4|legacy-5 MBPS...] [ht-mcs-2.4|ht-mcs-5 INDEX...]",
     "iw dev X ibss join SSID FREQ | ibss leave | mesh join ID [freq MHZ] | mesh leave",
+    "iw list | iw phy [phyN info | phyN interface add NAME type monitor] | iw reg get",
     "iw dev X ocb join FREQ WIDTH | ocb leave | interface add NAME type monitor",
 )
 TYPES: Final = {
@@ -38,6 +43,28 @@ TYPES: Final = {
     "ocb": "ocb",
     "__ap": "master",
 }
+REGULATIONS: Final = (
+    "global\ncountry 00: DFS-UNSET\n\t(2402 - 2472 @ 40), (N/A, 20), (N/A)\n"
+    "\t(2457 - 2482 @ 20), (N/A, 20), (N/A)\n\t(5170 - 5250 @ 80), (N/A, 20), (N/A)\n"
+    "\t(5735 - 5835 @ 80), (N/A, 20), (N/A)\n\n"
+)
+"""The kernel's world domain, which the medium does not enforce."""
+CHANNELS: Final[Mapping[int, tuple[tuple[int, float], ...]]] = MappingProxyType(
+    {
+        1: tuple((number, frequency_of(number)) for number in range(1, 14)),
+        2: tuple((number, frequency_of(number)) for number in (36, 40, 44, 48, 149, 153, 157, 161)),
+    }
+)
+"""Channels that are shown, by band: number and MHz."""
+MODES: Final = ("IBSS", "managed", "AP", "monitor", "mesh point", "outside context of a BSS")
+NL80211: Final = (
+    "new_interface",
+    "set_interface",
+    "start_ap",
+    "connect",
+    "disconnect",
+    "set_channel",
+)
 RATES: Final = {
     "b": "1.0* 2.0* 5.5 11.0",
     "g": "6.0* 9.0 12.0* 18.0 24.0* 36.0 48.0 54.0",
@@ -60,6 +87,15 @@ def iw(arguments: Sequence[str], medium: MediumSocket) -> str:
             return "".join(f"{line}\n" for line in ("Usage:", *(f"\t{c}" for c in COMMANDS)))
         case ["dev"]:
             return _devices(medium)
+        case ["list"] | ["phy"] | ["phy", _, "info"]:
+            radios = [radio for radio in medium.radios() if _is_meant(radio, arguments)]
+            if not radios and len(arguments) == 3:
+                raise ToolError(NO_DEVICE, NO_DEVICE_CODE)
+            return "".join(map(_phy, radios))
+        case ["reg", "get"]:
+            return REGULATIONS
+        case ["reg", "set", _]:
+            return ""
         case ["dev", name, "del"]:
             return _removed(medium, name)
         case ["dev", name, "interface", "add", new, "type", "monitor", *_]:
@@ -67,7 +103,7 @@ def iw(arguments: Sequence[str], medium: MediumSocket) -> str:
             return _added(medium, name, new)
         case ["phy", phy, "interface", "add", new, "type", "monitor", *_]:
             for radio in medium.radios():
-                if phy in (f"phy{radio['number']}", f"phy#{radio['number']}"):
+                if _is_phy(radio, phy):
                     return _added(medium, radio["interface"], new)
             raise ToolError(NO_DEVICE, NO_DEVICE_CODE)
         case ["dev", name, *command]:
@@ -86,7 +122,10 @@ def _unknown(arguments: Sequence[str]) -> str:
 
 def _of_device(medium: MediumSocket, name: str, command: Sequence[str]) -> str:
     if name in [monitor["name"] for monitor in medium.monitors()]:
-        return _of_monitor(name, command)
+        if command[:2] == ["set", "type"] and command[2:] != ["monitor"]:
+            become_radio(medium, name)
+        else:
+            return _of_monitor(name, command)
     radio = medium.radio(name)
     match command:
         case ["info"]:
@@ -162,6 +201,8 @@ def _set(medium: MediumSocket, name: str, setting: Sequence[str], command: Seque
             medium.ask("set", interface=name, channel=int(_number(channel, "a channel")))
         case ["freq", frequency, *_]:
             medium.ask("set", interface=name, frequency_mhz=_number(frequency, "a frequency"))
+        case ["type", "monitor"]:
+            become_monitor(medium, name)
         case ["type", kind] if kind in TYPES:
             medium.ask("set", interface=name, mode=TYPES[kind])
         case ["bitrates", *words]:
@@ -217,7 +258,7 @@ def _added(medium: MediumSocket, name: str, new: str) -> str:
 
 
 def _removed(medium: MediumSocket, name: str) -> str:
-    radios = [each["interface"] for each in medium.monitors() if each["name"] == name]
+    radios = [row["interface"] for row in medium.monitors() if row["name"] == name]
     if not radios:
         raise ToolError(
             f"command failed: {name} is not a monitor: radios cannot be removed (-16)", 240
@@ -227,6 +268,35 @@ def _removed(medium: MediumSocket, name: str) -> str:
 
 
 # Output.
+
+
+def _is_phy(radio: Mapping[str, Any], phy: str) -> bool:
+    return phy in (f"phy{radio['number']}", f"phy#{radio['number']}")
+
+
+def _is_meant(radio: Mapping[str, Any], arguments: Sequence[str]) -> bool:
+    return len(arguments) < 3 or _is_phy(radio, arguments[1])
+
+
+def _phy(radio: Mapping[str, Any]) -> str:
+    """Return what the medium knows of a radio's hardware."""
+    band = 1 if radio["frequency_mhz"] < 4900 else 2
+    words = RATES["b" if radio["standard"] == "b" else "g"].split()
+    rates = [f"\t\t\t* {word.removesuffix('*')} Mbps" for word in words]
+    channels = [
+        f"\t\t\t* {mhz:g} MHz [{number}] ({radio['tx_power_dbm']:.1f} dBm)"
+        for number, mhz in CHANNELS[band]
+    ]
+    modes = [f"\t\t * {mode}" for mode in MODES]
+    commands = [f"\t\t * {command}" for command in NL80211]
+    lines = [
+        f"Wiphy phy{radio['number']}", "\tmax # scan SSIDs: 4",
+        "\tRetry short limit: 7", "\tRetry long limit: 4", "\tCoverage class: 0 (up to 0m)",
+        "\tSupported interface modes:", *modes,
+        f"\tBand {band}:", "\t\tBitrates (non-HT):", *rates, "\t\tFrequencies:", *channels,
+        "\tSupported commands:", *commands,
+    ]  # fmt: skip
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _index(name: str) -> int:

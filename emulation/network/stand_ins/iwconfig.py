@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from emulation.network.stand_ins.itself import become_monitor, become_radio
 from emulation.network.stand_ins.medium import (
     DEFAULT_DBM,
     NO_DEVICE_CODE,
@@ -71,7 +72,10 @@ def iwconfig(arguments: Sequence[str], medium: MediumSocket) -> str:
                 medium.ask("set", interface=name, bitrates=[])
             case ["rate", rate, *settings] if rate.removesuffix("M").replace(".", "", 1).isdigit():
                 medium.ask("set", interface=name, bitrates=[float(rate.removesuffix("M"))])
+            case ["mode", "monitor" | "Monitor", *settings]:
+                become_monitor(medium, name)
             case ["mode", mode, *settings] if mode.lower() in MODES:
+                become_radio(medium, name)
                 medium.ask("set", interface=name, mode=MODES[mode.lower()])
             case ["key" | "enc", "off", *settings]:
                 pass

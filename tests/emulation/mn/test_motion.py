@@ -18,7 +18,7 @@ from emulation.mn.mover import Mover
 from emulation.mn.replaying import (
     ReplayingMobility,
     ReplayingNetworkConditions,
-    steps,
+    jumps,
 )
 from emulation.mn.session import ScriptError
 from emulation.mobility import registry
@@ -239,14 +239,24 @@ def test_a_nodes_own_bounds_come_first() -> None:
 
 
 def test_a_replayed_way_reaches_each_position_at_its_time() -> None:
-    plan = steps([(0, 0, 0), (10, 0, 0), (10, 4, 0)], [1.0, 2.0, 4.0])
+    plan = jumps((5, 5, 0), [(0, 0, 0), (10, 0, 0), (10, 4, 0)], [1.0, 2.0, 4.0])
     assert [plan(time)[:2] for time in (0, 1, 1.5, 3, 9)] == [
+        (5, 5),
         (0, 0),
         (0, 0),
-        (5, 0),
-        (10, 2),
+        (10, 0),
         (10, 4),
     ]
+
+
+def test_positions_without_times_come_as_many_a_second_as_the_speed() -> None:
+    # ReplayingMobility.notimestamp_ of Mininet-WiFi (mn_wifi/replaying.py, eaa5accb): it begins at
+    # 1/speed s, takes `speed` positions at once, and adds 1/speed s for each.
+    node = Node(p=[f"{x},0,0" for x in range(1, 6)], params={"speed": 2}, position=(0.0, 0.0, 0.0))
+    net = _Net(node)
+    ReplayingMobility(net, [node])
+    times = (0.4, 0.5, 1.4, 1.5, 2.4, 2.5, 9.0)
+    assert [net.plans[node](time)[0] for time in times] == [0, 2, 2, 4, 4, 5, 5]
 
 
 class _Net:

@@ -195,6 +195,8 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
     with pytest.raises(ScriptError, match="there is no such option"):
         sta.setTC(bandwidth=1)
     meant = r"setPropagationModel\(model='logDistnace'\): there is no such model \(did you mean log"
+    net.setPropagationModel(model="friisPropagationLossModel")
+    assert session.limits[-1].endswith("it is now called friis")
     with pytest.raises(ScriptError, match=meant):
         net.setPropagationModel(model="logDistnace")
     for choose in (make, net.setMobilityModel):

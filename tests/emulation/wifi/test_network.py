@@ -410,3 +410,10 @@ def test_by_range_the_rules_of_signal_and_load_stay() -> None:
     assert lab.access_point("car") == "one"
     lab.move("car", 26)
     assert lab.access_point("car") == "two"
+
+
+def test_by_range_two_radios_of_a_node_take_two_access_points() -> None:
+    nodes: dict[str, dict[str, Any]] = {"a": {"node": "one"}, "b": {"node": "one"}}
+    places = [(0, 0), (50, 0), (0, 0), (0, 0)]
+    lab = Lab({"one": MASTER, "two": MASTER} | nodes, places, by_range=True)
+    assert [lab.access_point("a"), lab.access_point("b")] == ["one", "two"]

@@ -281,7 +281,7 @@ def test_the_map_of_a_script_leaves_out_the_same(nodes: int) -> None:
     positions = pd.DataFrame(rows, columns=["time", "node", "x", "y", "z"])
     known = [{"name": f"sta{n}", "kind": "Station"} for n in range(nodes)]
     network = {"nodes": known, "plot": {}}
-    tables = ScriptTables(network, positions, *[empty] * 7)
+    tables = ScriptTables(network, positions, *[empty] * 8)
     drawing = draw_map(tables)
     (axes,) = drawing.figure.axes
     assert len(axes.texts) == (nodes if nodes == 60 else 0)

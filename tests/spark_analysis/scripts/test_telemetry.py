@@ -43,7 +43,7 @@ def drawn(wish: Mapping[str, Any]) -> Drawing:
     none = pd.DataFrame()
     tables = ScriptTables(
         {"telemetry": [wish], "radios": radios}, positions, signals, peers, none, traffic, none,
-        none, none,
+        none, none, none,
     )  # fmt: skip
     (drawing,) = draw_telemetry(tables)
     return drawing

@@ -1,0 +1,183 @@
+"""The flows of a script's run, from its captures alone: who sent what to whom, and what arrived.
+
+Theory of operation.  A packet that a node sends is in a capture of the node; if it arrives, it is
+in one of the destination too.  Both are matched by what does not change on the way: protocol,
+addresses, ports, length, the IPv4 identification, and numbers of TCP or the first eight bytes of
+data; packets that are alike, in their order.  Addresses are those of the nodes' own
+interfaces (`network.json`).  An echo request is answered if the reply is in the same capture.
+
+A flow of TCP is one direction that carries data; sent again, a segment counts as sent twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from capture.fields import Fields
+from capture.scan import RECORD_HEADER, as_bytes, read_header, record_offsets, record_times
+from spark_analysis.scripts.schemas import FLOWS
+
+IPV4: Final = 0x0800
+PADDED: Final = 14 + 20 + 8
+"""Bytes of the shortest frame that counts: UDP and ICMP without data."""
+ICMP, TCP, UDP = 1, 6, 17
+NAMES: Final = {ICMP: "ping", TCP: "TCP", UDP: "UDP"}
+REPLY, REQUEST = 0, 8
+KEY: Final = ["protocol", "source", "target", "source_port", "target_port"]
+ALIKE: Final = [*KEY, "length", "ident", "word", "next_word"]
+
+
+def flows(folder: Path, network: Mapping[str, Any]) -> pd.DataFrame:
+    """Return one row a flow (`schemas.FLOWS`) of the captures in a folder."""
+    owners = {int(key): name for key, name in network.get("addresses", {}).items()}
+    nodes = {row["interface"]: row["node"] for row in network.get("interfaces", ())}
+    parts = list(_packets(folder, nodes))
+    columns = FLOWS.schema.names
+    if not parts:
+        return pd.DataFrame(columns=columns)
+    packets = pd.concat(parts, ignore_index=True)
+    packets["from"] = packets["source"].map(owners)
+    packets["to"] = packets["target"].map(owners)
+    packets["time"] = (packets["ns"] - int(network["epoch_ns"])) / 1e9
+    packets = packets.sort_values("ns", kind="stable")
+    sent = packets[packets["node"] == packets["from"]]
+    arrived = packets[packets["node"] == packets["to"]]
+    echo = packets["protocol"] == ICMP
+    rows = [*_pings(packets[echo]), *_streams(sent, arrived)]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.sort_values("began", kind="stable").reset_index(drop=True)
+
+
+def _packets(folder: Path, nodes: Mapping[str, str]) -> Iterator[pd.DataFrame]:
+    """Yield the IPv4 packets of each capture of a node's own interface."""
+    for path in sorted(folder.glob("*.pcap")):
+        if path.stem not in nodes:
+            continue
+        try:
+            data = as_bytes(path.read_bytes())
+            header = read_header(data)
+        except (OSError, ValueError):
+            continue  # damaged, or a monitor's
+        offsets, _stop, _reason = record_offsets(data, header)
+        sizes = Fields(data, offsets).number(8, 4, header.byte_order)
+        offsets = offsets[sizes >= PADDED]
+        seconds, fractions = record_times(data, header, offsets)
+        ns = seconds * 10**9 + fractions * (10**9 // header.ticks)
+        frame = Fields(data, offsets + RECORD_HEADER)
+        options = 4 * (frame.big(14, 1) & 15) - 20
+        packet = Fields(data, offsets + RECORD_HEADER + options)  # as if it had no IPv4 options
+        protocol = frame.big(23, 1)
+        wanted = (frame.big(12, 2) == IPV4) & np.isin(protocol, (ICMP, TCP, UDP))
+        wanted &= frame.big(20, 2) & 0x1FFF == 0  # not a later fragment
+        header_bytes = np.where(protocol == TCP, 4 * (packet.big(46, 1) >> 4), 8)
+        length = frame.big(16, 2)
+        payload = np.maximum(length - options - 20 - header_bytes, 0)
+        echo, datagram = protocol == ICMP, protocol == UDP  # whose checksum may yet be missing
+        data_words = [packet.big(at, 4) * (payload >= at - 38) for at in (42, 46)]
+        yield pd.DataFrame(
+            {
+                "node": nodes[path.stem],
+                "ns": ns,
+                "protocol": protocol,
+                "source": frame.big(26, 4),
+                "target": frame.big(30, 4),
+                "source_port": np.where(echo, 0, packet.big(34, 2)),
+                "target_port": np.where(echo, 0, packet.big(36, 2)),
+                "kind": packet.big(34, 1),
+                "length": length,
+                "payload": payload,
+                "ident": frame.big(18, 2),
+                "word": np.where(datagram, data_words[0], packet.big(38, 4)),
+                "next_word": np.where(datagram, data_words[1], packet.big(42, 4)),
+            }
+        )[wanted]
+
+
+def _pings(packets: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield a row for each pair of nodes of which one pings the other."""
+    own = packets[packets["node"] == packets["from"]]
+    asked = own[own["kind"] == REQUEST]
+    back = packets[(packets["kind"] == REPLY) & (packets["node"] == packets["to"])]
+    replies = {
+        (row[0], row[1], row[2]): row[3]
+        for row in back[["source", "target", "word", "ns"]].itertuples(index=False)
+    }
+    for (source, target), group in asked.groupby(["source", "target"], sort=False):
+        trips = [
+            (replies[target, source, word] - ns) / 1e6
+            for word, ns in zip(group["word"], group["ns"], strict=True)
+            if (target, source, word) in replies
+        ]
+        yield _row(group, delivered=len(trips), rtt_ms=_mean(trips))
+
+
+def _streams(sent: pd.DataFrame, arrived: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield a row for each flow of TCP and UDP that carries data."""
+    there = dict(iter(arrived.groupby(KEY, sort=False)))
+    for key, group in sent[sent["protocol"] != ICMP].groupby(KEY, sort=False):
+        data = group[group["payload"] > 0]
+        if data.empty:
+            continue
+        got = there.get(key)
+        if got is None:
+            known = isinstance(data["to"].iloc[0], str)
+            yield _row(data, delivered=0 if known else None)
+            continue
+        got = got[got["payload"] > 0]
+        one, other = _numbered(data), _numbered(got)
+        pairs = one.merge(other, on=[*ALIKE, "number"], suffixes=("", "_there"))
+        span = (got["ns"].max() - data["ns"].min()) / 1e9 if len(got) else 0.0
+        yield _row(
+            data,
+            delivered=len(got),
+            delay_ms=_mean(((pairs["ns_there"] - pairs["ns"]) / 1e6).tolist()),
+            throughput_bps=8 * float(got["payload"].sum()) / span if span > 0 else None,
+        )
+
+
+def _numbered(packets: pd.DataFrame) -> pd.DataFrame:
+    """Return packets with their number among those that are alike."""
+    return packets[[*ALIKE, "ns"]].assign(number=packets.groupby(ALIKE).cumcount())
+
+
+def _row(
+    sent: pd.DataFrame,
+    *,
+    delivered: int | None,
+    rtt_ms: float | None = None,
+    delay_ms: float | None = None,
+    throughput_bps: float | None = None,
+) -> dict[str, Any]:
+    first = sent.iloc[0]
+    return {
+        "protocol": NAMES[int(first["protocol"])],
+        "source": _name(first["from"], first["source"]),
+        "source_port": int(first["source_port"]),
+        "to": _name(first["to"], first["target"]),
+        "to_port": int(first["target_port"]),
+        "began": float(first["time"]),
+        "seconds": float(sent["time"].iloc[-1] - first["time"]),
+        "sent": len(sent),
+        "delivered": delivered,
+        "bytes": int(sent["payload"].sum()),
+        "rtt_ms": rtt_ms,
+        "delay_ms": delay_ms,
+        "throughput_bps": throughput_bps,
+    }
+
+
+def _name(node: object, address: int) -> str:
+    if isinstance(node, str):
+        return node
+    return ".".join(str(int(address) >> shift & 255) for shift in (24, 16, 8, 0))
+
+
+def _mean(values: list[float]) -> float | None:
+    array: npt.NDArray[np.float64] = np.array(values, np.float64)
+    return float(array.mean()) if len(array) else None
