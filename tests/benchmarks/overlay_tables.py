@@ -21,14 +21,8 @@ from emulation.workloads.stock import StockWorkload
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits
 from nodeapp.pubsub.overlay.space import Space
 from nodeapp.pubsub.overlay.tables import BITS, Peer, choose_in_order
-from spark_analysis.papers.semantic_overlay.static import (
-    BITS_OF_IDS,
-    SPACE,
-    STOCKS,
-    Population,
-    StaticOverlay,
-    population,
-)
+from spark_analysis.papers.semantic_overlay.setting import BITS_OF_IDS, SPACE, STOCKS
+from spark_analysis.papers.semantic_overlay.static import Population, StaticOverlay, population
 
 HASHES = 3
 Links = list[frozenset[int]]

@@ -114,7 +114,8 @@ def test_the_reason_has_the_value_and_the_bound() -> None:
     claim = ReproductionView(reproduced(1, 0, 7.0)).claims[0]
     assert claim.verdict == "✕"
     assert (
-        "+7.20 [6.95, 7.45] m (bound: at most 2), 1 of 2 parts; closed form: 1.50" in claim.reason
+        "+7.20 [6.95, 7.45; n = 3] m (bound: at most 2), 1 of 2 parts; closed form: 1.50"
+        in claim.reason
     )
 
 
