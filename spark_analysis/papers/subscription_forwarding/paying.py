@@ -90,9 +90,8 @@ def cost(table: Links, size: int, station: int, receiver: int | None) -> Cost:
     return 1.0, float(mpdu), phy.duration(rate, mpdu) + response
 
 
-def sides(tree: Neighbours) -> list[int]:
-    """Return for each link of a tree how many of its nodes are on one side of it."""
-    root = min(tree)
+def _rooted(tree: Neighbours, root: int) -> tuple[dict[int, int], list[int]]:
+    """Return the node above each, the root's being itself, and all nodes from the root down."""
     above = {root: root}
     order = [root]
     for node in order:
@@ -100,6 +99,12 @@ def sides(tree: Neighbours) -> list[int]:
             if other not in above:
                 above[other] = node
                 order.append(other)
+    return above, order
+
+
+def sides(tree: Neighbours) -> list[int]:
+    """Return for each link of a tree how many of its nodes are on one side of it."""
+    above, order = _rooted(tree, min(tree))
     below = dict.fromkeys(order, 1)
     for node in reversed(order[1:]):
         below[above[node]] += below[node]
@@ -120,13 +125,7 @@ def drawn_links(tree: Neighbours, subscribers: int, rng: random.Random) -> int:
     """Return the links that join a random publisher and so many random others."""
     chosen = rng.sample(sorted(tree), subscribers + 1)
     publisher, wanting = chosen[0], set(chosen[1:])
-    above = {publisher: publisher}
-    order = [publisher]
-    for node in order:
-        for other in tree[node]:
-            if other not in above:
-                above[other] = node
-                order.append(other)
+    above, order = _rooted(tree, publisher)
     used: set[int] = set()
     for node in reversed(order):
         if node in wanting or node in used:
