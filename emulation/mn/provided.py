@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
+import mininet.node
 from mininet.link import Intf, Link, TCIntf
 from mininet.net import Mininet
 
@@ -173,6 +176,8 @@ class Refuser:
 def provide(session: Session, opened: list[Any]) -> None:
     """Make our `mn_wifi` importable in this process."""
     Mininet.inited = True  # it would change limits of the machine
+    # What a shell prints need not be text: telnet shows the first message of a remote controller.
+    mininet.node.getincrementaldecoder = partial(getincrementaldecoder("utf-8"), "replace")
     sys.modules.update(modules(session, opened))
     sys.meta_path.insert(0, Refuser())
 

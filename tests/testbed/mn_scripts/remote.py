@@ -18,6 +18,7 @@ net.configureNodes()
 net.addLink(*points)
 net.build()
 c0.start()
+assert "Connected" in c0.cmd("printf 'Connected \\222'")  # as telnet may print
 for point in points:
     point.start([c0])
 CLI(net)
