@@ -59,9 +59,8 @@ class Heard(NamedTuple):
     level_dbm: float
     back_dbm: float
     """Level at which the access point hears the station."""
-    metres: float
-    fixed: bool
-    """Whether its level does not follow from the distance."""
+    station: WlanRadio
+    """Who hears it."""
 
 
 class Membership:
@@ -267,15 +266,9 @@ class Membership:
             indices = [station.index for station in stations]
             there = table.levels([point.index], indices)[0].tolist()
             back = table.levels(indices, [point.index])[:, 0].tolist()
-            metres = self._channels.distances(point.index, indices)
-            for station, level, back_level, apart in zip(
-                stations, there, back, metres, strict=True
-            ):
+            for station, level, back_level in zip(stations, there, back, strict=True):
                 if station.medium_id == point.medium_id and station is not point:
-                    override = self._channels.overrides.get((point.index, station.index))
-                    fixed = override is not None and override.level_dbm is not None
-                    entry = Heard(point, level, back_level, apart, fixed)
-                    heard[station.index].append(entry)
+                    heard[station.index].append(Heard(point, level, back_level, station))
         return heard
 
     def _threshold(self, point: WlanRadio) -> float:
@@ -284,10 +277,16 @@ class Membership:
 
     def _within_reach(self, heard: Heard) -> bool:
         """Return whether both ends hear each other, or whether the station is in range."""
-        if self.rule.by_range and not heard.fixed:
+        if self.rule.by_range and not self._is_fixed(heard):
             cut = math.isinf(heard.level_dbm) or math.isinf(heard.back_dbm)
-            return not cut and round(heard.metres, CENTIMETRES) <= self._range(heard.access_point)
+            metres = self._channels.distance(heard.access_point.index, heard.station.index)
+            return not cut and round(metres, CENTIMETRES) <= self._range(heard.access_point)
         return min(heard.level_dbm, heard.back_dbm) >= self._threshold(heard.access_point)
+
+    def _is_fixed(self, heard: Heard) -> bool:
+        """Return whether a level does not follow from the distance."""
+        override = self._channels.overrides.get((heard.access_point.index, heard.station.index))
+        return override is not None and override.level_dbm is not None
 
     def _range(self, point: WlanRadio) -> float:
         if point.reach is not None:

@@ -287,11 +287,10 @@ class Channels:
         if power != radio.sent_dbm:
             self._send_with(radio, power)
 
-    def distances(self, one: int, others: Sequence[int]) -> list[float]:
-        """Return the distances between a radio and others, metres."""
-        apart = self._positions[list(others)] - self._positions[one]
-        distances: list[float] = np.sqrt((apart * apart).sum(axis=1)).tolist()
-        return distances
+    def distance(self, one: int, other: int) -> float:
+        """Return the distance between two radios, metres."""
+        apart = self._positions[other] - self._positions[one]
+        return float(np.sqrt((apart * apart).sum()))
 
     def set_range(self, radio: WlanRadio, metres: float) -> None:
         """Set a radio's power for a range to a radio with the same antenna."""
