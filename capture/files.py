@@ -63,7 +63,6 @@ class PacketFile:
         return int(self._sizes[self._slot])
 
     def fileno(self) -> int:
-        """Return the descriptor."""
         return self._fd
 
     def write(self, data: bytes) -> int:
@@ -96,7 +95,6 @@ class PacketFile:
             self._trim()
 
     def close(self) -> None:
-        """Flush and close."""
         if self._fd >= 0:
             self.flush()
             os.close(self._fd)

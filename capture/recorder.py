@@ -109,7 +109,6 @@ class InterfaceCapture:
             self.file.close()
 
     def status(self) -> dict[str, Any]:
-        """Return the counters."""
         return {
             "interface": self.source.interface,
             "packets": self.packets,

@@ -238,7 +238,6 @@ class Node:
 
     @property
     def node_id(self) -> int:
-        """This node."""
         return self._options.node_id
 
     @property
@@ -333,7 +332,6 @@ class Node:
                 self._defect("at the start", error)
 
     def end(self) -> None:
-        """Have the node end."""
         if not self.ended.done():
             self.ended.set_result(None)
 

@@ -59,7 +59,6 @@ class _Legs:
     def trajectories(
         self, positions: Sequence[Position2D], duration: float, generators: Generators
     ) -> list[tuple[Waypoint, ...]]:
-        """Return the trajectories."""
         return list(self.tracks)
 
 

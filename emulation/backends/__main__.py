@@ -34,7 +34,6 @@ class Lines:
         tell("elapsed", seconds)
 
     def problem(self, text: str) -> None:
-        """Write a problem."""
         tell("problem", text)
 
 

@@ -43,11 +43,9 @@ class HwsimRun(OwnMediumRun):
     modules = (medium,)
 
     def air(self) -> str | None:
-        """Return the module's monitor interface."""
         return monitor()
 
     def start_access_points(self) -> None:
-        """Start hostapd on the access radios."""
         points, stations = self.scenario.access_points, self.scenario.stations
         ssids = sorted({point.ssid for point in points})
         if len(ssids) > 1:
@@ -75,14 +73,12 @@ class HwsimRun(OwnMediumRun):
         self._watch_daemons()
 
     def associate(self) -> None:
-        """Start a wpa_supplicant on every station."""
         often = max(1, round(self.scenario.association.scan_interval))
         with _settings_of_the_scenario():
             self._wifi.start_stations(Roaming(ALWAYS_DBM, often, often))
         self._watch_daemons()
 
     def await_associations(self) -> None:
-        """Wait for the stations; report those that have found no access point."""
         self.observer.stage("associating")
         left = self._wifi.await_association(
             lambda ready: self.helpers.wait(ready, ASSOCIATION_LIMIT)
@@ -113,7 +109,6 @@ class HwsimBackend(Mac80211Backend):
         observer: Observer,
         interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
-        """Run the scenario into the folder, unless the kernel cannot provide its radio."""
         changed = changed_settings(scenario.radio, scenario.mesh_radio)
         refused = [name for name in changed if name in OF_THE_KERNEL]
         if refused:

@@ -49,7 +49,6 @@ class MininetWifiRun(RealTimeRun):
     _positions: PositionThread | None = None
 
     def make_nodes(self) -> AccessPointNetwork:
-        """Let Mininet-WiFi make stations and hosts, if it has an equivalent of the scenario."""
         try:
             settings = settings_of(self.scenario)
         except NoEqualError as error:
@@ -75,7 +74,6 @@ class MininetWifiRun(RealTimeRun):
         return network
 
     def start_radios(self) -> None:
-        """Make the radios, start wmediumd, join the networks; then move the stations."""
         # Mininet is optional: `obstacles` reports if it is missing.
         from emulation.network.net import add_neighbours
 
@@ -101,7 +99,6 @@ class MininetWifiRun(RealTimeRun):
         self._positions = PositionThread(positions, self.medium_control)
 
     def start_access_points(self) -> None:
-        """Wait for the hostapd that Mininet-WiFi has started."""
         assert self._network is not None
         for point in self.net.aps:
             if not self.helpers.wait(partial(self._network.sends_beacons, point)):
@@ -109,7 +106,6 @@ class MininetWifiRun(RealTimeRun):
                 raise BackendError(f"the hostapd of {point.name} did not start: {problem}")
 
     def associate(self) -> None:
-        """Let Mininet-WiFi start a wpa_supplicant on every station."""
         assert self._network is not None
         self.observer.stage("associating")
         for station in self.net.stations:
@@ -117,7 +113,6 @@ class MininetWifiRun(RealTimeRun):
             self._network.associate(station)
 
     def await_associations(self) -> None:
-        """Wait for the stations; report those that have found no access point."""
         assert self._network is not None
         network = self._network
         self.helpers.wait(lambda: None not in network.associations().values(), ASSOCIATION_LIMIT)
@@ -125,22 +120,18 @@ class MininetWifiRun(RealTimeRun):
         self.report_unassociated([name for name, point in associations.items() if point is None])
 
     def check(self) -> None:
-        """Raise `BackendError` if wmediumd has ended."""
         if self._positions is not None and self._positions.error is not None:
             error, self._positions.error = self._positions.error, None
             raise BackendError(f"wmediumd no longer accepts positions ({error})")
 
     def air(self) -> str | None:
-        """Return the module's monitor interface."""
         return monitor()
 
     def stop_radios(self) -> None:
-        """Stop moving the stations."""
         if self._positions is not None:
             self._positions.close()
 
     def stop_nodes(self) -> None:
-        """End the shells and release the radios."""
         if self._network is not None:
             self._network.close()
 
@@ -159,7 +150,6 @@ class MininetWifiBackend(Mac80211Backend):
         observer: Observer,
         interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
-        """Run the scenario into the folder, unless it has radio faults: wmediumd has none."""
         of_radio = next((fault for fault in scenario.faults if fault.kind != "crash"), None)
         if of_radio is not None:
             raise BackendError(
@@ -169,7 +159,6 @@ class MininetWifiBackend(Mac80211Backend):
         super().execute(scenario, folder, observer, interact)
 
     def obstacles(self) -> list[str]:
-        """Return why this machine cannot run the backend and what to do, one line each."""
         missing = []
         if importlib.util.find_spec("mn_wifi") is None:
             missing.append(

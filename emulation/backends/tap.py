@@ -26,7 +26,6 @@ class TapRun(OwnMediumRun):
     logs_losses = True
 
     def associate(self) -> None:
-        """Have the medium associate the stations, as there is no 802.11 stack to do so."""
         request(self.medium_control, {"op": "associate"})
 
 
@@ -39,7 +38,6 @@ class TapBackend(RealTimeBackend):
     links_by_contacts = True
 
     def radio_obstacles(self) -> list[str]:
-        """Return what is missing for TAP devices."""
         if Path("/dev/net/tun").exists():
             return []
         return [
@@ -48,5 +46,4 @@ class TapBackend(RealTimeBackend):
         ]
 
     def switch_obstacles(self) -> list[str]:
-        """Return nothing: the medium's process is the switch."""
         return []

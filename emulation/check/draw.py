@@ -118,7 +118,6 @@ def _filters(needs_topic: bool) -> st.SearchStrategy[tuple[Any, ...]]:
 
 @st.composite
 def scenarios(draw: Draw, design: Design) -> Scenario:
-    """Draw a scenario."""
     service, promises = design.service, design.service.promises
     base = None
     if design.base is not None:

@@ -145,7 +145,6 @@ class Observed(NullRecorder):
     # What a recorder is told.
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
-        """Take note of a datagram between nodes."""
         self.latest = time
         self._frames += 1
         self.at_rest += self.settled - REST < time <= self.settled
@@ -169,7 +168,6 @@ class Observed(NullRecorder):
         return super().sent(time, station, to, datagram)
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
-        """Take note of a datagram between a node and its client."""
         self.latest = time
         try:
             frame = decode(datagram)
@@ -216,7 +214,6 @@ class Observed(NullRecorder):
     # What properties ask.
 
     def name(self, node: int) -> str:
-        """Return a node's name."""
         return self.scenario.nodes[self._ids.index(node)].name
 
     def lives(self, node: int, time: float) -> int:

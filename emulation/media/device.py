@@ -118,7 +118,6 @@ class Tap:
         return [0] * COLUMNS
 
     def close(self) -> None:
-        """Remove the device."""
         os.close(self.fd)
         os.close(self._statistics)
 
@@ -156,7 +155,6 @@ class Monitor:
         os.write(self.fd, PACKET_INFORMATION + record)
 
     def close(self) -> None:
-        """Remove the device."""
         os.close(self.fd)
 
 

@@ -116,7 +116,6 @@ class HwsimMedium(ScenarioMedium[_Air]):
         super().__init__(config)
 
     def open(self) -> None:
-        """Create the radios; frames that they send wait in the socket for the loop."""
         radios = self._radios = Radios()
         self._family = radios.family
         config, points = self.config, self.config.access_points
@@ -148,14 +147,12 @@ class HwsimMedium(ScenarioMedium[_Air]):
         self.channels.append(air)
 
     def close_devices(self) -> None:
-        """Remove the radios."""
         if self._radios is not None:
             self._radios.close()
 
     # From the kernel.
 
     def receive(self, fd: int, events: int) -> None:
-        """Read some of the frames that are waiting."""
         for _ in range(BATCH):
             try:
                 datagram = self._socket.recv(DATAGRAM)
@@ -208,7 +205,6 @@ class HwsimMedium(ScenarioMedium[_Air]):
     # To the kernel.
 
     def hand_over(self, channel: _Air, delivery: Delivery) -> None:
-        """Give a frame to the radios that received it."""
         sent: Sent = delivery.frame
         heard = HeardFrame(self._family, sent.frame, sent.frequency_mhz)
         rate = self._rates_of(sent).received
@@ -234,7 +230,6 @@ class HwsimMedium(ScenarioMedium[_Air]):
         self._outbox.append(encode_status(self._family, sent, steps, attempts, acknowledged_dbm))
 
     def catch_up(self, now: float) -> None:
-        """Let time pass, and send the kernel everything that is due for it."""
         super().catch_up(now)
         if self._outbox:
             outbox, self._outbox = self._outbox, []
@@ -244,7 +239,6 @@ class HwsimMedium(ScenarioMedium[_Air]):
                 self.write_drops += len(outbox)
 
     def access_point(self, station: int) -> int | None:
-        """Return the station's access point, as seen on the air."""
         if self._observer is None:
             return super().access_point(station)
         point = self._observer.of(station)

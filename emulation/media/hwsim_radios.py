@@ -120,7 +120,6 @@ class GenericSocket:
                         numbers[name] = number
 
     def close(self) -> None:
-        """Close the socket."""
         self.socket.close()
 
 
@@ -220,7 +219,6 @@ class Radios:
         )
 
     def close(self) -> None:
-        """Remove the radios."""
         for opened in self._opened:
             opened.close()
 

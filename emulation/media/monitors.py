@@ -116,7 +116,6 @@ class Monitors:
             return None
 
     def names(self) -> list[tuple[str, int, WlanRadio]]:
-        """Return the name, process and radio of each monitor."""
         return [
             (monitor.device.interface, monitor.device.pid, self._network.radios[index])
             for index, monitors in self._of.items()
@@ -136,7 +135,6 @@ class Monitors:
         raise ControlError(f"no such monitor: {name}")
 
     def close(self) -> None:
-        """Remove all."""
         for monitors in self._of.values():
             for monitor in monitors:
                 monitor.close()

@@ -70,7 +70,6 @@ def error_of(datagram: bytes, message: NetlinkMessage) -> int:
 
 
 def command_of(datagram: bytes, message: NetlinkMessage) -> int:
-    """Return the command of a generic netlink message."""
     if message.end - message.start < _GENERIC.size:
         raise NetlinkError("a message without a generic netlink header")
     return datagram[message.start]

@@ -60,7 +60,6 @@ class OnAir(NamedTuple):
 
 
 def encode(packet: Packet, link: RadiotapLink, air: OnAir) -> bytes:
-    """Return the record of one packet."""
     return _radiotap(air) + _frame(packet, link, air)
 
 

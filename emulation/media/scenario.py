@@ -93,7 +93,6 @@ class ScenarioMedium(MediumService, Generic[C]):
 
     @property
     def size(self) -> int:
-        """How many stations there are."""
         return self.stations
 
     @property
@@ -127,13 +126,11 @@ class ScenarioMedium(MediumService, Generic[C]):
         """Note that the trajectories begin at `epoch`."""
 
     def rng(self, purpose: str) -> random.Random:
-        """Return a generator for one purpose."""
         return random.Random(f"{self.config.seed}/{purpose}")
 
     # Time.
 
     def pass_time(self, now: float) -> float:
-        """Move the radios, do what has fallen due, and catch up."""
         positions = self._positions
         if now >= positions.due:
             self.set_positions(positions.update(now))
@@ -146,7 +143,6 @@ class ScenarioMedium(MediumService, Generic[C]):
         return due
 
     def catch_up(self, now: float) -> None:
-        """Let time pass in all channels, and hand over what has arrived."""
         for channel in self.channels:
             for delivery in channel.medium.advance(now):
                 self.hand_over(channel, delivery)
@@ -171,7 +167,6 @@ class ScenarioMedium(MediumService, Generic[C]):
     # Requests.
 
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        """Answer a request."""
         match request["op"]:
             case "start":
                 epoch = number_of(request, "epoch")
@@ -258,7 +253,6 @@ class ScenarioMedium(MediumService, Generic[C]):
         }
 
     def own_statistics(self) -> dict[str, Any]:
-        """Return `names`, `counters` and `lost`."""
         counters: dict[str, list[Any]] = {}
         lost: Counter[str] = Counter()
         for channel in self.channels:

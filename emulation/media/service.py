@@ -189,7 +189,6 @@ class MediumService(abc.ABC):
         return self.answer(request, now)
 
     def write(self, fd: int, frame: bytes) -> None:
-        """Write a frame to a device."""
         try:
             os.write(fd, frame)
         except OSError as error:

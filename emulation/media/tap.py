@@ -97,13 +97,11 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
                 channel.medium.losses.log = log.of(self.names[first:], datagram_of)
 
     def close(self) -> None:
-        """Finish the log as well."""
         if self._log is not None:
             self._log.close()
         super().close()
 
     def devices(self) -> Iterator[Tap]:
-        """Make the channels; yield the devices of their radios."""
         config, mtu = self.config, self.config.mtu
         queue = config.radio.queue_frames
         for station in config.stations:
@@ -136,18 +134,15 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
         return RadioChannel("", config.radio, medium, AdHocAddressing(self._macs))
 
     def send(self, now: float, number: int, frame: bytes) -> None:
-        """Send a frame of a device."""
         channel, radio = self._radios[number]
         channel.send(now, radio, frame[:6], len(frame), frame, is_routing)
 
     def gone(self, now: float, number: int) -> str:
-        """Take a radio down whose device has gone."""
         channel, radio = self._radios[number]
         channel.medium.fail(radio)
         return self.labels[number]
 
     def hand_over(self, channel: RadioChannel, delivery: Delivery) -> None:
-        """Write a frame to the devices of the receivers that accept it."""
         frame: bytes = delivery.frame
         first = 0 if channel is self.channels[0] else len(self.names)
         receivers = channel.accepted(delivery.source, frame[:6], delivery.receivers)
@@ -170,7 +165,6 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
                     self.write(self.fds[receiver], frame)
 
     def disturb(self, fault: Fault, *, begins: bool) -> None:
-        """Begin or end to disturb two nodes."""
         (self._disturbances.begin if begins else self._disturbances.end)(fault)
 
     def _inject(self, request: dict[str, Any]) -> None:
@@ -184,7 +178,6 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
     # What falls due by itself.
 
     def own_due(self, now: float) -> float:
-        """Write packets that were kept back, and scan if it is time; return what is due next."""
         while self._late and self._late[0][0] <= now:
             _, _, fd, frame = heapq.heappop(self._late)
             self.write(fd, frame)
@@ -194,7 +187,6 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
         return min(self._scan_due, self._late[0][0]) if self._late else self._scan_due
 
     def started(self, epoch: float) -> None:
-        """Scan from `epoch` on, if scanning has begun."""
         if self._scan_due != NEVER:
             self._scan_due = epoch
 
@@ -208,13 +200,11 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
                 self.write(self.fds[change.new], frame)
 
     def access_point(self, station: int) -> int | None:
-        """Return the index of a station's access point among the names; None if it has none."""
         if self._cells is None:
             return super().access_point(station)
         return self._cells.access_point(station)
 
     def own_answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        """Answer requests about scans."""
         match request["op"]:
             case "associate":
                 if self._cells is None:
@@ -229,7 +219,6 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
         return {}
 
     def own_statistics(self) -> dict[str, Any]:
-        """Return `tap_drops` and `handovers` as well."""
         return super().own_statistics() | {
             "tap_drops": dict(zip(self.labels, self.drops(), strict=True)),
             "handovers": self._handovers,

@@ -41,7 +41,6 @@ class TapService(MediumService):
         """Go on without a device; return the name of its radio."""
 
     def open(self) -> None:
-        """Make the devices."""
         for tap in self.devices():
             self.taps.append(tap)
             self._number[tap.fd] = len(self.fds)
@@ -50,12 +49,10 @@ class TapService(MediumService):
         self._longest = max(tap.longest for tap in self.taps)
 
     def close_devices(self) -> None:
-        """Remove the devices."""
         for tap in self.taps:
             tap.close()
 
     def receive(self, fd: int, events: int) -> None:
-        """Send the next frame of a device; others wait their turn, the descriptor stays ready."""
         number = self._number[fd]
         try:
             frame = os.read(fd, self._longest)

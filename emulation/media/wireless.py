@@ -64,38 +64,31 @@ class WirelessMedium(TapService):
 
     @property
     def size(self) -> int:
-        """How many radios there are."""
         return len(self.config.radios)
 
     def devices(self) -> Iterator[Tap]:
-        """Yield the radios' devices."""
         config, queue = self.config, self.config.radio.queue_frames
         for radio in config.radios:
             pid = self._pids[radio.node]
             yield Tap(pid, radio.interface, radio.mac, config.mtu, queue, ipv6=config.ipv6)
 
     def close_devices(self) -> None:
-        """Remove the devices, those of monitors too."""
         self._monitors.close()
         super().close_devices()
 
     def send(self, now: float, number: int, frame: bytes) -> None:
-        """Send a frame of a radio's host."""
         self._network.send(now, number, frame)
 
     def gone(self, now: float, number: int) -> str:
-        """Take a radio down whose device has gone."""
         radio = self._network.radios[number]
         self._network.fail(now, radio, None, failed=True)
         return radio.interface
 
     def pass_time(self, now: float) -> float:
-        """Let time pass; return when the network next has something to do."""
         self.catch_up(now)
         return self._network.next_event()
 
     def catch_up(self, now: float) -> None:
-        """Let time pass, hand over what has arrived, and tell bridges about stations."""
         for arrival in self._network.advance(now):
             self.write(self.fds[arrival.radio], arrival.frame)
             self.lateness.add(time.monotonic() - arrival.time)
@@ -110,7 +103,6 @@ class WirelessMedium(TapService):
     # Requests.
 
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        """Answer a request."""
         match request["op"]:
             case "monitor":
                 self._monitor(request)
@@ -158,7 +150,6 @@ class WirelessMedium(TapService):
         self._monitors.add(radio, name, self._pids[nodes[0]])
 
     def own_statistics(self) -> dict[str, Any]:
-        """Return the figures so far, by interface."""
         counters: dict[str, list[float]] = {}
         for channel in self._network.channels:
             for name, values in channel.medium.counters.as_dict().items():

@@ -156,7 +156,6 @@ class MininetWifiNetwork:
         return points
 
     def __getitem__(self, name: str) -> Any:
-        """Return the node with this name."""
         return self.net[name]
 
     def addAccessPoint(  # noqa: N802  # Mininet's name

@@ -60,7 +60,6 @@ class CLI(Prompt):
             super().__init__(mn_wifi, stdin=stdin, script=script)
 
     def run(self) -> None:
-        """Read commands until the end."""
         session = self.mn.session
         session.at_prompt = True
         self._read()
@@ -84,22 +83,18 @@ class CLI(Prompt):
                 time.sleep(POLL)
 
     def isatty(self) -> bool:
-        """Return whether commands are typed at a terminal."""
         return not self._scripted and super().isatty()
 
     # -- what the network has --------------------------------------------------------------------
 
     def now(self) -> float:
-        """Return the seconds since the network was built."""
         return float(self.mn.mover.now())
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Return the medium's answer.  Raises `ScriptError`."""
         answer: dict[str, Any] = self.mn.air.ask(question)
         return answer
 
     def place(self, name: str, position: Sequence[float]) -> None:
-        """Put a node somewhere, metres.  Raises `ScriptError`."""
         node = self.mn.nameToNode.get(name)
         if not isinstance(node, RadioNode):
             raise ScriptError(f"{name} is neither a station nor an access point")
@@ -107,27 +102,22 @@ class CLI(Prompt):
         self._effect = Effect(kind="move", nodes=(name,), position=(position[0], position[1]))
 
     def measure(self, ends: Sequence[str], seconds: float, rate: str | None) -> None:
-        """Print the throughput between two nodes."""
         udp = {} if rate is None else {"l4Type": "UDP", "udpBw": rate}
         self.mn.iperf([self.mn[name] for name in ends] or None, seconds=seconds, **udp)
 
     def failed(self, command: str, problem: str) -> None:
-        """Report the error that a command raised."""
         self.refuse(problem)
 
     def refuse(self, text: str) -> None:
-        """Report why a command was refused, as Mininet does."""
         self._error = text
         error(f"*** {text}\n")
 
     def say(self, text: str) -> None:
-        """Print lines, as Mininet does."""
         output(f"{text}\n")
 
     # -- Mininet-WiFi's --------------------------------------------------------------------------
 
     def tell_distance(self, one: str, other: str) -> None:
-        """Print how far apart two nodes are, in Mininet-WiFi's words."""
         self.mn.get_distance(one, other)
 
     def do_start(self, _line: str) -> None:

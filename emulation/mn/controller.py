@@ -35,7 +35,6 @@ PORT: Final = 6653
 
 
 def message(kind: int, transaction: int, body: bytes = b"") -> bytes:
-    """Return a message with its header."""
     return HEADER.pack(VERSION, kind, HEADER.size + len(body), transaction) + body
 
 

@@ -77,28 +77,23 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     @property
     def radios(self) -> list[Radio]:
-        """All radio interfaces."""
         return [radio for node in self.radio_nodes for radio in node.wintfs.values()]
 
     def radio_named(self, name: str) -> Radio:
-        """Return a radio interface by its name."""
         for radio in self.radios:
             if radio.name == name:
                 return radio
         raise ScriptError(f"there is no radio {name}")
 
     def get_mn_wifi_nodes(self) -> list[Any]:
-        """Return all nodes with radios."""
         return self.radio_nodes
 
     def addStation(self, name: str, cls: Any = None, **params: Any) -> Station:
-        """Add a station."""
         station: Station = self._add_mobile(name, cls or self.station, "addStation", params)
         self.stations.append(station)
         return station
 
     def addCar(self, name: str, cls: Any = None, **params: Any) -> Car:
-        """Add a vehicle."""
         car: Car = self._add_mobile(name, cls or self.car, "addCar", params)
         self.cars.append(car)
         return car
@@ -174,7 +169,6 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         }
 
     def addAccessPoint(self, name: str, cls: Any = None, **params: Any) -> AP:
-        """Add an access point."""
         self.check_unbuilt(f"addAccessPoint({name!r})")
         self._check_name(name)
         checked = self.session.check_options("addAccessPoint", params, POINT_OPTIONS)
@@ -297,7 +291,6 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         return f"{address}/{self.prefixLen}"
 
     def addHost(self, name: str, cls: Any = None, **params: Any) -> Node:
-        """Add a wired host."""
         self._check_name(name)
         return super().addHost(name, cls=cls, **params)
 
@@ -308,7 +301,6 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         return super().addSwitch(name, cls=cls, **switch_options(chosen, params))
 
     def addController(self, name: Any = "c0", controller: Any = None, **params: Any) -> Any:
-        """Add a controller."""
         if isinstance(name, Controller):
             return super().addController(name, controller, **params)
         chosen = controller or params.pop("cls", None) or self.controller or DefaultController

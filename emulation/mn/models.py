@@ -102,7 +102,6 @@ def _pair(velocity: Any) -> tuple[float, float]:
 
 
 def _own_bounds(model: Model, node: Any, bounds: dict[str, float]) -> Bounds:
-    """Return the bounds of a node."""
     own = bounds_of(node, bounds)
     constant = node.params.get("constantVelocity") if model is RandomWalk else None
     if not constant:

@@ -80,7 +80,6 @@ class Mover:
         self._held.add(node)
 
     def pause(self) -> None:
-        """Pause the motion."""
         if self._paused is None:
             self._paused = time.monotonic()
 

@@ -126,7 +126,6 @@ class Mininet_wifi(Nodes):
         return wireless.add_link(self, one, other, port1, port2, cls, params)
 
     def wire(self, one: Any, other: Any, cls: Any = None, **params: Any) -> Any:
-        """Add a wire."""
         link = super().addLink(one, other, cls=cls, **params)
         for intf in (link.intf1, link.intf2):
             if intf.node.inNamespace:
@@ -405,7 +404,6 @@ class Mininet_wifi(Nodes):
             super().configLinkStatus(src, dst, status)
 
     def delNode(self, node: Any, nodes: Any = None) -> None:
-        """Remove a node from the network."""
         for group in (self.stations, self.cars, self.aps):
             if node in group:
                 if self.air.running:

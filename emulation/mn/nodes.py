@@ -63,14 +63,12 @@ class RadioNode:
     """Metres; unset until known, as in Mininet-WiFi."""
 
     def add_radio(self, name: str, mac: str) -> Radio:
-        """Add a radio interface."""
         radio = Radio(name, self, len(self.wintfs), mac)
         self.wintfs[radio.id] = radio
         self.params.setdefault("wlan", []).append(name)
         return radio
 
     def apply_options(self, options: Mapping[str, Any]) -> None:
-        """Apply the options of a node to its radios."""
         for radio in self.wintfs.values():
             for name in RADIO_OPTIONS:
                 value = options.get(name)
@@ -98,7 +96,6 @@ class RadioNode:
         raise ScriptError(f"{self.name} has no radio {intf!r}; it has {known}")
 
     def get_wlan(self, intf: str) -> int:
-        """Return the index of a radio."""
         return self.getNameToWintf(intf).id
 
     def setPosition(self, pos: Any) -> None:
@@ -139,7 +136,6 @@ class RadioNode:
         return float(radio.state.get("tx_power_dbm", radio.txpower))
 
     def setChannel(self, channel: int | str, intf: Any = None) -> None:
-        """Change the channel."""
         self.getNameToWintf(intf).setChannel(channel)
 
     def setMode(self, mode: str, intf: Any = None) -> None:

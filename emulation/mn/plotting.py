@@ -62,7 +62,6 @@ class Canvas(FigureCanvasAgg):
         return LoopTimer(self, interval, callbacks)
 
     def draw_idle(self, *arguments: Any, **options: Any) -> None:
-        """Draw now."""
         self.draw(*arguments, **options)  # type: ignore[no-untyped-call]
 
     def start_event_loop(self, timeout: float = 0) -> None:

@@ -319,7 +319,6 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         return self.antennaHeight
 
     def setChannel(self, channel: int | str) -> None:
-        """Change the channel."""
         self.channel = str(channel)
         self.change(channel=self.channel_number())
 

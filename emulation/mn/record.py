@@ -139,5 +139,4 @@ def networks(folder: Path) -> list[Path]:
 
 
 def is_script_run(folder: Path) -> bool:
-    """Return whether a folder is that of a script's run."""
     return (folder / OUTCOME).is_file() or (folder / NETWORK).is_file()

@@ -78,7 +78,6 @@ class ReplayingBandwidth(_Replay):
     lists = ("throughput",)
 
     def play(self, node: Any, *values: float) -> None:
-        """Bound the link."""
         node.wintfs[0].config_tc(bw=values[0])
 
 
@@ -89,7 +88,6 @@ class ReplayingNetworkConditions(_Replay):
     delay = SETTLE
 
     def play(self, node: Any, *values: float) -> None:
-        """Bound the link."""
         bw, loss, latency = values
         node.wintfs[0].config_tc(bw=bw, loss=loss, latency=latency)
 
@@ -115,7 +113,6 @@ class ReplayingRSSI(_Replay):
         super().__init__(net, **options)
 
     def play(self, node: Any, *values: float) -> None:
-        """Set the level of the link and the position of the node."""
         radio = node.wintfs[0]
         point = radio.associatedTo
         if point is None:

@@ -46,7 +46,6 @@ class RequestServer:
                     continue
 
     def answer(self, text: str) -> Any:
-        """Return the answer to a request."""
         verb, _, rest = text.partition(".")
         try:
             if verb in ("get", "set"):

@@ -12,11 +12,9 @@ class Topo(WiredTopo):  # type: ignore[misc]  # Mininet has no types
     """A topology; override `build` and add nodes and links there."""
 
     def addStation(self, name: str, **opts: Any) -> str:
-        """Add a station; return its name."""
         return str(self.addNode(name, isStation=True, **opts))
 
     def addAccessPoint(self, name: str, **opts: Any) -> str:
-        """Add an access point; return its name."""
         return str(self.addNode(name, isAP=True, **opts))
 
     def addPort(
@@ -42,7 +40,6 @@ class Topo(WiredTopo):  # type: ignore[misc]  # Mininet has no types
         return len(used) + bool(info.get("isSwitch"))
 
     def stations(self, sort: bool = True) -> list[str]:
-        """Return the names of the stations."""
         return [name for name in self.nodes(sort) if self.nodeInfo(name).get("isStation")]
 
     def aps(self, sort: bool = True) -> list[str]:

@@ -77,11 +77,9 @@ class Unavailable(type):
         return super().__new__(mcs, name, bases, namespace)
 
     def error(cls) -> ScriptError:
-        """Return the error for using it."""
         return ScriptError(f"{cls.wish}: {cls.refused}")
 
     def __call__(cls, *_arguments: Any, **_options: Any) -> Any:
-        """Refuse a call."""
         raise cls.error()
 
     def __getattr__(cls, name: str) -> Any:
@@ -96,5 +94,4 @@ class Unavailable(type):
 
 
 def unavailable(module: str, name: str, reason: str) -> Unavailable:
-    """Return the placeholder of a name of a module."""
     return Unavailable(name, (), {"wish": f"{module}.{name}", "refused": reason})

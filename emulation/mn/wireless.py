@@ -56,7 +56,6 @@ def wire_class(link: Any) -> Any:
 
 
 def rng(seed: Any, purpose: str) -> random.Random:
-    """Return a generator for one purpose."""
     return random.Random(f"{seed}/{purpose}")
 
 

@@ -25,7 +25,6 @@ SLOWEST: Final = 1e-3
 
 
 def shared(rng: random.Random) -> Generators:
-    """Return one generator for all purposes."""
     return lambda kind, number: rng
 
 

@@ -48,7 +48,6 @@ class Contacts:
         self._changes = np.unique(spans)
 
     def at(self, time: float) -> frozenset[Pair]:
-        """Return the pairs that are in contact."""
         lasting = self._pairs[(self._starts <= time) & (time < self._ends)]
         return frozenset((one, other) for one, other in lasting.tolist())
 

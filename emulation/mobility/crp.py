@@ -51,7 +51,6 @@ class Crp(FieldModel):
 
     @cached_property
     def points(self) -> list[Position2D]:
-        """The points."""
         texts = [text.split() for text in self.pointlist.split(";") if text.strip()]
         return [(float(x), float(y)) for x, y in texts]
 

@@ -89,7 +89,6 @@ class GroupModel(FieldModel):
     def _member(
         self, start: Position2D, centre: Sequence[Position2D], rng: random.Random
     ) -> tuple[Waypoint, ...]:
-        """Return the waypoints of a member of the group with this centre."""
         x, y = start
         points = [Waypoint(0.0, x, y)]
         for second in range(len(centre) - 1):

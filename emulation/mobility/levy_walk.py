@@ -41,7 +41,6 @@ class LevyWalk(LonerModel):
     def trajectory(
         self, start: Position2D, duration: float, rng: random.Random
     ) -> tuple[Waypoint, ...]:
-        """Return the waypoints of one node that begins at `start`."""
         x0, y0, x1, y1 = self.area
         exponent, shortest, longest = FLIGHT
         longest = min(longest, x1 - x0, y1 - y0)

@@ -135,7 +135,6 @@ class _Grid:
         return Lane(self._across(way), self._start(way), 0.0, way.sign, length, junctions)
 
     def _junction(self, way: _Way, street: int) -> Junction:
-        """Return the junction of a way with a street that crosses it."""
         others = self._along[1 - way.axis]
         last = len(self._along[way.axis]) - 1
         begin = self._along[way.axis][street] - way.sign * self._aside

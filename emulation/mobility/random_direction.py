@@ -24,7 +24,6 @@ class RandomDirection(LonerModel):
     def trajectory(
         self, start: Position2D, duration: float, rng: random.Random
     ) -> tuple[Waypoint, ...]:
-        """Return the waypoints of one node that begins at `start`."""
         x0, y0, x1, y1 = self.area
         slowest = max(self.min_speed, SLOWEST)
         x, y = self.inside(*start)

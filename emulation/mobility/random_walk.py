@@ -21,7 +21,6 @@ class RandomWalk(LonerModel):
     def trajectory(
         self, start: Position2D, duration: float, rng: random.Random
     ) -> tuple[Waypoint, ...]:
-        """Return the waypoints of one node that begins at `start`."""
         x0, y0, x1, y1 = self.area
         x, y = start
         points = [Waypoint(0.0, x, y)]

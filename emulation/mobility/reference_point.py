@@ -26,5 +26,4 @@ class ReferencePoint(GroupModel):
 
     @property
     def stages(self) -> list[Stage]:
-        """A single one."""
         return [(math.inf, self.aggregation)]

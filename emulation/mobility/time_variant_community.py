@@ -36,6 +36,5 @@ class TimeVariantCommunity(GroupModel):
 
     @cached_property
     def stages(self) -> list[Stage]:
-        """The stages from `epoch` and `aggregation_epoch`."""
         lengths, pulls = self.epoch.split(), self.aggregation_epoch.split()
         return [(float(a), float(b)) for a, b in zip(lengths, pulls, strict=True)]

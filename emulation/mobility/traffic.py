@@ -297,12 +297,10 @@ class LaneMobility(MobilityModel):
 
     @classmethod
     def parameters(cls) -> list[Parameter]:
-        """Return the parameters of the rules, and those of the map: the annotated fields."""
         return [*parameters_of(Rules.of), *parameters_of(cls)]
 
     @classmethod
     def in_area(cls, area: Area, min_v: float, max_v: float, **own: Any) -> Self:
-        """Return the model for vehicles at `min_v` to `max_v` m/s; `own` are its parameters."""
         of_rules = {parameter.name for parameter in parameters_of(Rules.of)}
         rules = {name: value for name, value in own.items() if name in of_rules}
         of_map = {name: value for name, value in own.items() if name not in of_rules}

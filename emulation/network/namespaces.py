@@ -40,7 +40,6 @@ class Holder:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process has ended."""
         return self._ends_within(0.0)
 
     def become(self, words: Sequence[str], environment: Mapping[str, str], terminal: int) -> None:

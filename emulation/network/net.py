@@ -181,7 +181,6 @@ class Station(Member):
         self.wintfs: dict[int, RadioIntf] = {}
 
     def attach(self) -> RadioIntf:
-        """Register the TAP device with Mininet."""
         self.wintfs[0] = super().attach()
         return self.wintfs[0]
 

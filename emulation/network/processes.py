@@ -153,7 +153,6 @@ def ended(code: int | None) -> str:
 
 
 def last_line(log: Path) -> str:
-    """Return the last line of a log."""
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1] if lines else "no message"
 

@@ -263,7 +263,6 @@ class Air:
         frame.overlaps = NO_FRAMES
 
     def busy(self, station: int) -> bool:
-        """Return whether a station transmits."""
         return station in self.active
 
     @staticmethod

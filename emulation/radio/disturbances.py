@@ -43,7 +43,6 @@ class Disturbances:
         self.active.append(fault)
 
     def end(self, fault: Disturbance) -> None:
-        """End it."""
         self.active.remove(fault)
 
     def copies(self, names: Collection[str]) -> list[float]:

@@ -138,7 +138,6 @@ class Links(LinkTable):
             self._forget()
 
     def position(self, station: int) -> tuple[float, float]:
-        """Return where a station is, metres."""
         return self._xy.item(station, 0), self._xy.item(station, 1)
 
     def fail(self, station: int, other: int | None = None) -> None:
@@ -238,7 +237,6 @@ class Links(LinkTable):
         return number
 
     def remove_jammer(self, number: int) -> None:
-        """Remove a jammer."""
         del self._jammers[number]
         self._forget()
 

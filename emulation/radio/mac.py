@@ -7,7 +7,6 @@ from __future__ import annotations
 
 
 def octets(mac: str) -> bytes:
-    """Return the bytes of an address."""
     return bytes.fromhex(mac.replace(":", ""))
 
 

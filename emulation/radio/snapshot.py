@@ -124,7 +124,6 @@ class Snapshot(Surroundings):
         return received_dbm(self._budget, link_loss_db(self._radio, metres, nobody, nobody, 0))
 
     def around(self, source: int) -> tuple[list[int], list[float], list[float]]:
-        """Return all stations above the interference floor, with distance and SNR."""
         if self._wide is None:
             self._wide = Grid(self._xy, self._budget.reach)
         near = self._wide.near(float(self._x[source]), float(self._y[source]))

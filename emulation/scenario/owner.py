@@ -18,7 +18,6 @@ _BEGAN: Final = 19
 
 
 def this_process() -> Owner:
-    """Return the identity of this process."""
     pid = os.getpid()
     boot, namespace = _here()
     return Owner(pid=pid, began=_began(pid) or 0, boot=boot, namespace=namespace)

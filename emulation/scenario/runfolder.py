@@ -244,12 +244,10 @@ class Run:
 
     @property
     def folder(self) -> RunFolder:
-        """The folder with its paths."""
         return RunFolder(self.path)
 
     @property
     def captures(self) -> Path:
-        """Folder of the captures."""
         return self.folder.captures
 
     @property

@@ -123,7 +123,6 @@ class ScenarioParameters:
         )
 
     def by_name(self) -> dict[str, Parameter]:
-        """Return all parameters, by name."""
         topology, protocol, workload = self._parts()
         every = (*workload, *protocol, *topology, self._choice, _FAILS, _SEALS)
         return {parameter.name: parameter for parameter in every}

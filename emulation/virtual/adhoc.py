@@ -68,7 +68,6 @@ class AdHocChannel:
         return self.medium.withdraw(node, to)
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
-        """Set the stations' positions."""
         self.medium.set_positions(xy)
 
     def exported(self) -> dict[str, Any] | None:

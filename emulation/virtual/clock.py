@@ -55,7 +55,6 @@ class Clock:
         return iter(self._heap)
 
     def time(self) -> float:
-        """Return `now`."""
         return self.now
 
     def call_at(self, time: float, callback: Callable[..., None], *args: Any) -> VirtualTimer:

@@ -95,7 +95,6 @@ class VirtualFaults:
                 clock.call_at(fault.end, self.end, fault)
 
     def begin(self, fault: Fault) -> None:
-        """Make a fault."""
         if fault.kind == "stranger":
             self._forge(fault)
             return
@@ -116,7 +115,6 @@ class VirtualFaults:
                 self._kill(self._hosts[name])
 
     def end(self, fault: Fault) -> None:
-        """End a fault."""
         if fault.kind == "disturb":
             assert self._disturbances is not None
             self._disturbances.end(fault)

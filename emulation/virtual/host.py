@@ -98,7 +98,6 @@ class VirtualHost:
 
     @property
     def node_id(self) -> int:
-        """This node."""
         return self._node_id
 
     @property

@@ -148,7 +148,6 @@ class PcapRecorder:
         return packets
 
     def forged(self, sender: int, datagram: bytes) -> Packet:
-        """Build a packet."""
         return radio_frames(sender, BROADCAST, datagram, 0)[0]
 
     def heard(self, time: float, stations: list[int], packet: Packet) -> None:
@@ -163,7 +162,6 @@ class PcapRecorder:
         self._append(self._nodes + station, record)
 
     def emitted(self, time: float, capture: int, frame: bytes) -> None:
-        """Record a frame at a capture."""
         self._append(capture, _record(time, frame))
 
     def _append(self, slot: int, record: bytes) -> None:
@@ -255,7 +253,6 @@ class ColumnRecorder:
         return packets
 
     def forged(self, sender: int, datagram: bytes) -> Packet:
-        """Build a packet."""
         return _Kept(radio_frames(sender, BROADCAST, datagram, 0)[0])
 
     def heard(self, time: float, stations: list[int], packet: Packet) -> None:
@@ -277,7 +274,6 @@ class ColumnRecorder:
         self.heard(time, [self._nodes + station], packet)
 
     def emitted(self, time: float, capture: int, frame: bytes) -> None:
-        """Record a frame at a capture."""
         self.heard(time, [capture], _Kept(frame))
 
     def _flush(self) -> None:

@@ -178,7 +178,6 @@ class Simulation:
     # Radio.
 
     def send(self, host: VirtualHost, to: int, datagram: bytes) -> None:
-        """Send a datagram from a host to the node `to`, or to all."""
         now = self.clock.now
         index = host.index
         if host.seal is not None:

@@ -73,7 +73,6 @@ class Image:
 
     @property
     def initramfs(self) -> Path:
-        """The initramfs."""
         return self.path / "initramfs"
 
     @property

@@ -101,7 +101,6 @@ def load(module: str, *parameters: str) -> None:
 
 
 def frames(capture: Path) -> Counter[int]:
-    """Return how many frames of each kind a capture has."""
     # NumPy takes seconds to load on an emulated processor, and most steps do not need it.
     from capture.decode import decode_records, read_header, record_offsets
 

@@ -62,7 +62,6 @@ class AdHocAddressing:
         return BROADCAST if address[0] & 1 else self._radios.get(address, NOBODY)
 
     def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
-        """Return all."""
         return receivers
 
 
@@ -166,7 +165,6 @@ class MeshAddressing:
         return radio
 
     def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
-        """Return all."""
         return receivers
 
 

@@ -253,7 +253,6 @@ class Membership:
                 self.associate(now, radio, None)
 
     def stations_of(self, point: WlanRadio) -> list[WlanRadio]:
-        """Return the stations of an access point."""
         return [radio for radio in self._radios if radio.access_point == point.index]
 
     def _levels(self, stations: Sequence[WlanRadio]) -> dict[int, list[Heard]]:

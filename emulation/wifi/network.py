@@ -251,7 +251,6 @@ class Network:
         self.traffic[source, receiver] = frames + 1, size + len(frame)
 
     def _accepts(self, source: WlanRadio, receiver: WlanRadio, frame: bytes) -> bool:
-        """Return whether a radio accepts a frame that it has received."""
         cells, index = self._infrastructure, receiver.index
         if source.is_station:
             return bool(cells.accepted_by_point(source.index, [index]))

@@ -94,7 +94,6 @@ class WlanRadio:
         """Interface or node of the only access point that a station joins."""
 
     def settings(self) -> WlanSettings:
-        """Return the current settings."""
         return WlanSettings(
             node=self.node,
             interface=self.interface,
@@ -272,7 +271,6 @@ class Channels:
         medium.table.differ(lambda own: own.allow(radio.index, rates))
 
     def set_power(self, radio: WlanRadio, tx_power_dbm: float, antenna_gain_dbi: float) -> None:
-        """Change a radio's power and antenna."""
         radio.tx_power_dbm, radio.antenna_gain_dbi = tx_power_dbm, antenna_gain_dbi
         self._send_with(radio, tx_power_dbm)
 

@@ -49,7 +49,6 @@ class ChurnWorkload(ContentWorkload):
     ] = 0.0
 
     def check(self, nodes: int, duration: float) -> None:
-        """Raise `ScenarioError` if the parameters do not fit the network or each other."""
         super().check(nodes, duration)
         if self.per_subscriber == self.patterns:
             raise ScenarioError(
@@ -64,7 +63,6 @@ class ChurnWorkload(ContentWorkload):
         end: float,
         draws: Draws,
     ) -> Iterator[Operation]:
-        """Yield the subscribers' operations until `end`, seconds."""
         lives = draws.stream("lifetimes")
         times = [publication.time for publication in publications]
         held: dict[int, set[int]] = {}

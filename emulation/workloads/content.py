@@ -65,7 +65,6 @@ class Draws(NamedTuple):
     seed: int
 
     def stream(self, purpose: str) -> random.Random:
-        """Return random numbers for one purpose."""
         return _stream(self.seed, purpose)
 
 
@@ -187,7 +186,6 @@ class ContentWorkload(Workload):
 
 
 def subscribe(interest: Interest, draws: Draws) -> Operation:
-    """Return the operation that begins a subscription."""
     return Operation(
         time=interest.time,
         node=interest.node,

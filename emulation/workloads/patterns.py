@@ -59,7 +59,6 @@ _Pattern = dict[str, _Condition]
 
 
 def topic_name(number: int) -> str:
-    """Return the name of a topic, from 0 on."""
     return f"topic{number + 1}"
 
 

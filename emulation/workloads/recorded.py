@@ -172,7 +172,6 @@ class _Reader:
         """Numbers set in lines, by action and node."""
 
     def read(self, line: bytes) -> None:
-        """Read the next line."""
         self.line += 1
         if len(line) > LONGEST_LINE:
             raise ValueError(f"longer than {LONGEST_LINE} bytes: write one operation a line")

@@ -51,7 +51,6 @@ class Law:
         self._sums = list(itertools.accumulate((x + 1.0) ** -alpha for x in range(stocks)))
 
     def draw(self, rng: random.Random) -> int:
-        """Return the index of a stock."""
         sums = self._sums
         return min(bisect.bisect(sums, rng.random() * sums[-1]), len(sums) - 1)
 
@@ -86,7 +85,6 @@ class StockWorkload(Workload):
     def operations(
         self, nodes: Collection[int], duration: float, rng: random.Random
     ) -> tuple[Operation, ...]:
-        """Return the operations in order of time.  Raises `ScenarioError` for too short a run."""
         check_duration(duration, self.warm_up, self.tail)
         seed = rng.getrandbits(64)
 
@@ -130,7 +128,6 @@ class StockWorkload(Workload):
         return {"stock": stock_name(law.draw(rng)), "price": price}
 
     def quote_law(self) -> Law:
-        """Return the law of the quotes."""
         return self._law if self.quotes == ALIKE else Law(self.stocks, 0.0)
 
     def _subscriptions(

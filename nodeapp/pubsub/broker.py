@@ -29,7 +29,6 @@ class Broker(DecisionPoint):
         self._processed = EventIds()
 
     def disseminate(self, event: Event) -> None:
-        """Send a local client's event to the broker of its topic."""
         assert event.topic is not None
         self.send_to_point(event.topic, self.event_frame(event))
 

@@ -132,7 +132,6 @@ class DecisionPoint(Service):
         self.router = self.routing.make_router(self)
 
     def start(self) -> None:
-        """Begin to refresh subscriptions, at a random time of the first interval."""
         self.handlers.update(self.router.handlers)
         self.handlers.update(dict.fromkeys(self.arrivals, self.router.receive))
         self.handlers[Kind.SUBSCRIPTION] = self._subscription_received
@@ -143,7 +142,6 @@ class DecisionPoint(Service):
     # Subscriber.
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Add a local subscription and tell the decision point.  Raises `RefusedError`."""
         if len(subscription.encode()) > MAX_SUBSCRIPTION:
             raise RefusedError(f"a filter and attributes of more than {MAX_SUBSCRIPTION} bytes")
         super().subscribe(subscription)
@@ -183,7 +181,6 @@ class DecisionPoint(Service):
         return x, y
 
     def send_to_point(self, topic: str, frame: Frame) -> None:
-        """Send a frame to the decision point of a topic."""
         target = self.topic_hash(topic)
         self.router.send(frame._replace(destination=target.node), target.location)
 
@@ -229,7 +226,6 @@ class DecisionPoint(Service):
         self.subscriptions.store(Subscriber(issuer_of(frame), item, location, stamp, now))
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS reports: the base's, the router's, and what is stored as the point."""
         stored = {
             "stored subscriptions": len(self.subscriptions),
             "subscriptions without room": self.subscriptions.refused,

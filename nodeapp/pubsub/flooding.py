@@ -50,7 +50,6 @@ class Flooding(Service):
         """Do nothing yet: the protocol acts on events alone."""
 
     def disseminate(self, event: Event) -> None:
-        """Broadcast a local client's event."""
         self._seen.add(event.publisher, event.sequence, event.encode(), self.host.now())
         frame = self.event_frame(event, ttl=self._parameters.ttl - 1, hops=1)
         self._send(frame.encode())

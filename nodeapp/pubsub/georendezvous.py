@@ -165,7 +165,6 @@ class GeoRendezvous(Service):
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
-        """Return why parameters do not fit the environment or each other; None if they do."""
         n, m = parameters["replicas"], parameters["nearest"]
         if m > n:
             return f"nearest: {m} of {n} rendezvous cells: lower nearest or raise replicas"
@@ -176,7 +175,6 @@ class GeoRendezvous(Service):
         return None
 
     def start(self) -> None:
-        """Begin to route, and to refresh, at a random time of the first interval."""
         self.handlers.update(self.router.handlers)
         for kind in (
             Kind.ADVERTISEMENT,
@@ -242,7 +240,6 @@ class GeoRendezvous(Service):
             raise RefusedError(f"a topic of more than {MAX_TOPIC} bytes")
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Add a local subscription and tell the rendezvous cells.  Raises `RefusedError`."""
         if len(subscription.encode()) > MAX_SUBSCRIPTION:
             raise RefusedError(f"a filter and attributes of more than {MAX_SUBSCRIPTION} bytes")
         super().subscribe(subscription)
@@ -256,7 +253,6 @@ class GeoRendezvous(Service):
                 self._send_subscription(subscription, replica, flags)
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Remove a local subscription; rendezvous cells forget it in time."""
         super().unsubscribe(subscription)
         topic = subscription.filter.topic
         if topic is not None and all(other.filter.topic != topic for other in self.local):
@@ -355,7 +351,6 @@ class GeoRendezvous(Service):
             self.send_to_point(Kind.ADVERTISEMENT, (topic, replica), body)
 
     def disseminate(self, event: Event) -> None:
-        """Send a local client's event to the rendezvous cells that want it."""
         topic, now = event.topic, self.host.now()
         assert topic is not None
         published = self._publishes(topic)
@@ -429,7 +424,6 @@ class GeoRendezvous(Service):
         self._refreshes += 1
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS reports: the base's, the router's, and what this cell stores."""
         state = self.member.state
         stored = {"stored entries": len(state), "rendezvous points": len(state.points())}
         return super().status() | self.router.status() | stored

@@ -149,7 +149,6 @@ class InterestTable:
         self._bytes = 0
 
     def __len__(self) -> int:
-        """Return how many entries there are."""
         return self._entries
 
     def entries(self) -> Iterator[tuple[bytes, int, int, int]]:

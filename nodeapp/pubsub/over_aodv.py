@@ -58,7 +58,6 @@ class _NodeBased(DecisionPoint):
             self._lost_until[node] = self.host.now() + self.parameters.takeover_time
 
     def send_to_point(self, topic: str, frame: Frame) -> None:
-        """Send a frame to the decision point of a topic."""
         if not self._lost_until:
             super().send_to_point(topic, frame)
             return
@@ -86,7 +85,6 @@ class BrokerAodv(_NodeBased, Broker, routing=AODV, hashing=NodeHash):
     """B-AODV."""
 
     def _is_broker_of(self, event: Event, frame: Frame) -> bool:
-        """Return whether a frame for this node is for it as the broker, or as who stands in."""
         if super()._is_broker_of(event, frame) or not self.parameters.takeover:
             return super()._is_broker_of(event, frame)
         # A broker's copies are its own; who has subscriptions to the topic stands in for one.

@@ -38,7 +38,6 @@ class TableFullError(Exception):
 
 
 def encode_pattern(filter: Filter) -> bytes:
-    """Return the pattern of a filter."""
     encoded = {wire.encode_body(predicate): predicate for predicate in filter.encode()}
     return wire.encode_body([encoded[predicate] for predicate in sorted(encoded)])
 
@@ -164,11 +163,9 @@ class PatternTable:
                 other.above.discard(pattern)
 
     def held_by(self, holder: int) -> set[bytes]:
-        """Return the patterns of a holder."""
         return {pattern for pattern, entry in self._entries.items() if holder in entry.holders}
 
     def covering(self, pattern: bytes) -> set[int]:
-        """Return the holders of patterns that cover this one."""
         holders: set[int] = set()
         for other, entry in self._entries.items():
             if not entry.holders <= holders and covers(other, pattern):

@@ -35,7 +35,6 @@ class Protocol:
 
     @property
     def service(self) -> type[Service]:
-        """The class of the service."""
         name = self.location.partition(":")[2]
         service = getattr(importlib.import_module(self.module), name)
         assert isinstance(service, type)

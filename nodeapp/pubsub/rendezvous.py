@@ -118,7 +118,6 @@ class Rendezvous(DecisionPoint):
     # Publisher.
 
     def advertise(self, topic: str) -> None:
-        """Advertise a topic from now on, so that there is a list before the first event."""
         super().advertise(topic)
         known = topic in self._advertised
         self._publishes(topic)
@@ -131,7 +130,6 @@ class Rendezvous(DecisionPoint):
         return advertised
 
     def disseminate(self, event: Event) -> None:
-        """Send a local client's event to its subscribers, once there is a list of them."""
         topic, now = event.topic, self.host.now()
         assert topic is not None
         advertised = self._publishes(topic)
@@ -156,7 +154,6 @@ class Rendezvous(DecisionPoint):
         self._process(event)
 
     def refresh(self) -> None:
-        """Send subscriptions and advertisements again, forget what is out of date here."""
         super().refresh()
         now = self.host.now()
         self.listed.expire(now)
@@ -240,5 +237,4 @@ class Rendezvous(DecisionPoint):
         return True
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS reports: a decision point's, and what is known as publisher."""
         return super().status() | {"listed subscriptions": len(self.listed)}

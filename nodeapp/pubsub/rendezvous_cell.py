@@ -89,7 +89,6 @@ class RendezvousState:
         return key in self._advertisers or key in self._subscribed
 
     def points(self) -> list[Key]:
-        """Return the rendezvous points."""
         return list(dict.fromkeys((*self._advertisers, *self._subscribed)))
 
     def store(self, entry: Entry, *, explore: bool = False, taken: int = 0) -> bool:

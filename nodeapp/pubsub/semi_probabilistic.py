@@ -112,7 +112,6 @@ class SemiProbabilistic(Service):
         self.handlers[Kind.EVENT] = self._event_received
 
     def start(self) -> None:
-        """Begin with beacons and refreshes, at random times of their first intervals."""
         self.neighbours.start()
         interval = self.parameters.refresh_interval
         self.host.call_later(self.host.rng.uniform(0.0, interval), refresh_forever, self)
@@ -120,7 +119,6 @@ class SemiProbabilistic(Service):
     # Subscriptions.
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Add a local subscription and tell the nodes around.  Raises `RefusedError`."""
         size = len(subscription.encode())
         if size > MAX_SUBSCRIPTION:
             raise RefusedError(
@@ -131,7 +129,6 @@ class SemiProbabilistic(Service):
         self._change()
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Remove a local subscription and tell the nodes around."""
         super().unsubscribe(subscription)
         self._change()
 
@@ -183,7 +180,6 @@ class SemiProbabilistic(Service):
     # Events.
 
     def disseminate(self, event: Event) -> None:
-        """Send a local client's event on its way."""
         self._seen.add(event.publisher, event.sequence, event.encode(), self.host.now())
         frame = self.event_frame(event, ttl=self.parameters.ttl - 1, hops=1)
         self._send_event(frame, event, 0)
@@ -226,6 +222,5 @@ class SemiProbabilistic(Service):
             broadcast_to(self.host, frame, to)
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS reports: the base's, neighbours, and entries of the table."""
         counts = {"neighbours": len(self.neighbours.positions()), "table entries": len(self.table)}
         return super().status() | counts

@@ -117,17 +117,14 @@ class SubscriptionForwarding(Service):
         self.handlers[Kind.EVENT] = self._event_received
 
     def start(self) -> None:
-        """Begin to send beacons."""
         self.tree.start()
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS reports of the protocol."""
         return {**super().status(), "table entries": len(self.table), "tree": self.tree.status()}
 
     # Local subscriptions.
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Add a local subscription.  Raises `RefusedError`."""
         pattern = encode_pattern(subscription.filter)
         if len(pattern) > MAX_PATTERN:
             raise RefusedError(
@@ -144,14 +141,12 @@ class SubscriptionForwarding(Service):
         super().subscribe(subscription)
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Remove a local subscription."""
         super().unsubscribe(subscription)
         self.entries.release(encode_pattern(subscription.filter))
 
     # Events.
 
     def disseminate(self, event: Event) -> None:
-        """Send a local client's event along the links that want it."""
         self._seen.add(event.publisher, event.sequence, event.encode(), self.host.now())
         self._forward(self.event_frame(event, ttl=self._parameters.ttl), event, LOCAL)
 

@@ -78,7 +78,6 @@ class SubscriptionTable:
             entry.heard = subscriber.heard
 
     def of_topic(self, topic: str, now: float) -> Iterator[Subscriber]:
-        """Yield the subscriptions to a topic."""
         for (node, encoded), entry in self._by_topic.get(topic, {}).items():
             if entry.heard + self._timeout > now:
                 yield Subscriber(node, encoded, entry.location, entry.stamp, entry.heard)

@@ -66,7 +66,6 @@ class TableLinks:
             self._changed()
 
     def link_up(self, neighbour: int) -> None:
-        """Begin a link."""
         if neighbour in self._broken:
             self._broken[neighbour].cancel()  # the new session says which entries stay
         link = self.links[neighbour] = TableLink(
@@ -82,7 +81,6 @@ class TableLinks:
         link.tell()
 
     def link_down(self, neighbour: int) -> None:
-        """End a link."""
         self.links.pop(neighbour).close()
         if self._break_delay is None:
             self._withdraw(neighbour)

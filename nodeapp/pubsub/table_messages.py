@@ -35,7 +35,6 @@ class Update(NamedTuple):
     removed: list[bytes]
 
     def encode(self) -> bytes:
-        """Return the body."""
         return wire.encode_body(list(self))
 
 
@@ -47,7 +46,6 @@ class Acknowledgement(NamedTuple):
     again: bool
 
     def encode(self) -> bytes:
-        """Return the body."""
         return wire.encode_body(list(self))
 
 

@@ -70,7 +70,6 @@ class LocationHash(TopicHash):
     """Hashes topics uniformly to coordinates of the area: H_x and H_y of 3.3."""
 
     def __call__(self, topic: str) -> Target:
-        """Return the location that the topic hashes to."""
         return Target(ANY_NODE, hashed_location(topic, self._environment.area))
 
 
@@ -129,6 +128,5 @@ class NodeHash(TopicHash):
     needs_nodes = True
 
     def __call__(self, topic: str) -> Target:
-        """Return the node that the topic hashes to."""
         value, _ = _digest(topic)
         return Target(1 + value * self._environment.nodes // 2**64, NOWHERE)

@@ -150,7 +150,6 @@ class RouteTable:
         return route
 
     def valid(self, destination: int, now: float) -> AodvRoute | None:
-        """Return the route to a destination if it is valid."""
         route = self._routes.get(destination)
         if route is None:
             return None

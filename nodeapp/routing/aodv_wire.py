@@ -62,7 +62,6 @@ class RouteRequest(NamedTuple):
     originator_sequence: int
 
     def encode(self) -> bytes:
-        """Return the body."""
         first, second, third, fourth = self
         return _FOUR.pack(0x84, _WORD, first, _WORD, second, _WORD, third, _WORD, fourth)
 
@@ -77,7 +76,6 @@ class RouteReply(NamedTuple):
     flags: int = 0
 
     def encode(self) -> bytes:
-        """Return the body."""
         destination, sequence, hops, lifetime, flags = self
         words = (_WORD, destination, _WORD, sequence, _WORD, hops)
         return _FIVE.pack(0x85, _WORD, flags, *words, _WORD, _milliseconds(lifetime))
@@ -97,7 +95,6 @@ class Hello(NamedTuple):
     lifetime: float
 
     def encode(self) -> bytes:
-        """Return the body."""
         return _HELLO.pack(0x82, _WORD, self.sequence, _WORD, _milliseconds(self.lifetime))
 
 

@@ -54,7 +54,6 @@ class TreeBeacon(NamedTuple):
     children: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
-        """Return the extension."""
         count = len(self.children)
         flags = ORPHANED if self.orphaned else 0
         age = min(self.age, MAX_AGE)

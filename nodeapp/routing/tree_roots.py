@@ -72,7 +72,6 @@ class Roots:
         return beacon.epoch > root.epoch or (beacon.epoch == root.epoch and beacon.cost < root.cost)
 
     def note_place(self, node: int, epoch: int, cost: int) -> None:
-        """Note the place that this node takes."""
         root = self._roots[node]
         if epoch > root.epoch or cost < root.cost:
             root.epoch, root.cost = epoch, cost

@@ -49,7 +49,6 @@ class DirectUnderlay:
         """Do nothing: there is nothing to find out."""
 
     def send(self, frame: Frame) -> None:
-        """Send a frame to its destination."""
         if frame.destination == self._me:
             self._deliver(frame)
         elif frame.hops >= 255:

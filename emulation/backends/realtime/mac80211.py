@@ -25,7 +25,6 @@ class Mac80211Backend(RealTimeBackend):
     """The kernel's own 802.11 stack."""
 
     def obstacles(self) -> list[str]:
-        """Return why this machine cannot run the backend and what to do, one line each."""
         missing = super().obstacles()
         if not has_family(FAMILY) and not _loadable():
             missing.append(MISSING)
@@ -36,7 +35,6 @@ class Mac80211Backend(RealTimeBackend):
         return infrastructure.obstacles() + super().access_point_obstacles()
 
     def prepare(self) -> None:
-        """Load the module, without radios of its own, if it is not loaded yet."""
         if not has_family(FAMILY):
             done = _modprobe(MODULE, "radios=0")
             if not has_family(FAMILY):

@@ -11,7 +11,6 @@ class MininetRun(RealTimeRun):
     """Makes the nodes with `emulation.network.net`: `net` is a `WifiNet`."""
 
     def make_nodes(self) -> AccessPointNetwork:
-        """Make the network and its namespaces."""
         # Mininet is optional: `RealTimeBackend.obstacles` reports if it is missing.
         from emulation.network.net import WifiNet
 

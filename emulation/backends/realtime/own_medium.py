@@ -25,7 +25,6 @@ class OwnMediumRun(MininetRun):
     """Whether its medium can log the frames that it does not deliver."""
 
     def start_radios(self) -> None:
-        """Start the medium, which makes the interfaces, and configure these."""
         scenario = self.scenario
         config: dict[str, Any] = {
             "radio": scenario.radio.model_dump(mode="json"),

@@ -104,7 +104,6 @@ class Heartbeat:
             return False
 
     def close(self) -> None:
-        """Close the connection."""
         self._awaits = False
         if self._peer is not None:
             self._peer.close()

@@ -113,7 +113,6 @@ class Watchdog:
                 yield f"{name}: the node app was stopped by a signal at {self._now():.1f} s"
 
     def close(self) -> None:
-        """Close the connections."""
         for sign in self._signs.values():
             if isinstance(sign, Heartbeat):
                 sign.close()

@@ -13,7 +13,6 @@ class Circulates(Property):
     """No node sends an event any more when the time is over that the protocol says it takes."""
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        """Yield events of which frames are sent too late."""
         changed = observed.settled - promises.settle
         for event, (time, sender) in observed.last_frames.items():
             publishing = observed.published.get(event)

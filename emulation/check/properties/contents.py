@@ -13,7 +13,6 @@ class Contents(Property):
     """An event arrives byte for byte as it was published, and none arrives that was not."""
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        """Yield notifications with other contents, or of events that nobody has published."""
         for notice in observed.notices:
             if notice.event in observed.forgeries:
                 continue  # it is what a stranger said

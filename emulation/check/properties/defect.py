@@ -15,7 +15,6 @@ class Defect(Property):
     """No node app raises an exception, and none after it was stopped."""
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        """Yield exceptions, each with the line that raised it."""
         for crash in observed.crashes:
             where = traceback.extract_tb(crash.error.__traceback__)[-1]
             what = type(crash.error).__name__

@@ -13,11 +13,9 @@ class Delivered(Property):
     """In the quiet end, a subscriber hears of every event that it matches."""
 
     def applies(self, promises: Promises) -> bool:
-        """Return whether the protocol promises it."""
         return promises.delivered
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        """Yield events that a subscriber does not hear of."""
         if observed.endless:
             return
         for interest, publishings in observed.expected():

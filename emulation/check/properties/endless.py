@@ -13,6 +13,5 @@ class Endless(Property):
     """Virtual time does not stand still, and nodes do not send ever more."""
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        """Yield why a run was ended before its time."""
         if observed.endless:
             yield Violation(observed.endless, observed.latest, kind=observed.endless[-5:])

@@ -26,7 +26,6 @@ class Rest(Property):
     """
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        """Yield by how much nodes send more."""
         scenario = observed.scenario
         nodes = REST * len(scenario.nodes)
         if observed.endless or observed.at_rest <= QUIET * nodes:

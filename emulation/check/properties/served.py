@@ -13,11 +13,9 @@ class SubscribersServed(Property):
     """In the quiet end, a subscriber hears of one of a publisher's matching events at least."""
 
     def applies(self, promises: Promises) -> bool:
-        """Return whether the protocol promises it."""
         return promises.served
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        """Yield subscribers that hear of none."""
         if observed.endless:
             return
         for interest, publishings in observed.expected():

@@ -13,7 +13,6 @@ class Twice(Property):
     """No client is notified twice of one event by a node app that has run all the time between."""
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        """Yield second notifications."""
         first: dict[tuple[object, ...], float] = {}
         for notice in observed.notices:
             # Beside an event there may be others that a stranger publishes under its number.

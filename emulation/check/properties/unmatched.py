@@ -18,7 +18,6 @@ class Unmatched(Property):
     """Nobody is notified of an event that no subscription of theirs matches at that time."""
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        """Yield notifications that no subscription asked for."""
         for notice in observed.notices:
             publishing = observed.published.get(notice.event)
             if notice.event in observed.forgeries:

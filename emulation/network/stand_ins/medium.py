@@ -66,7 +66,6 @@ class MediumSocket:
         return f"{done}\n"
 
     def radios(self) -> list[dict[str, Any]]:
-        """Return the radios of this namespace."""
         return self._all("radios", netns=self.netns)
 
     def radio(self, interface: str) -> dict[str, Any]:
@@ -77,7 +76,6 @@ class MediumSocket:
         raise ToolError(NO_DEVICE, NO_DEVICE_CODE)
 
     def monitors(self) -> list[dict[str, Any]]:
-        """Return the monitors of this namespace."""
         return [monitor for monitor in self._all("monitors") if monitor["netns"] == self.netns]
 
 

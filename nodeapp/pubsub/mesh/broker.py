@@ -179,7 +179,6 @@ class MeshBroker:
         self.graph.hold(pattern)
 
     def release(self, pattern: bytes) -> None:
-        """Remove one."""
         self.graph.release(pattern)
 
     # Events.

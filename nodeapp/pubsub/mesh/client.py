@@ -158,7 +158,6 @@ class MeshClient:
         self._report()
 
     def _now_status(self) -> ClientStatus:
-        """Return the mobility status as it is now."""
         x, y, _, _ = self._host.position()
         x0, y0, x1, y1 = self._area
         here = (min(max(x, x0), x1), min(max(y, y0), y1))

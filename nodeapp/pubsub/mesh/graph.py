@@ -49,7 +49,6 @@ class Graph(TableLinks):
         return {"graph": sorted(self.links), "table entries": len(self.table)}
 
     def link_down(self, neighbour: int) -> None:
-        """End a link; its entries stay for a while, until the graph is mended."""
         super().link_down(neighbour)
         self._take([item for item in self._waiting if item[2] == neighbour])
 

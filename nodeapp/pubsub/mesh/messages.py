@@ -106,7 +106,6 @@ class Report(NamedTuple):
     sessions: tuple[tuple[SessionKey, Received], ...]
 
     def encode(self) -> bytes:
-        """Return the body."""
         listed = [[s.broker, s.number, received.encode()] for s, received in self.sessions]
         status = encode_status(self.status)
         return wire.encode_body([self.number, status, list(self.subscriptions), listed])
@@ -123,7 +122,6 @@ class EventDelivery(NamedTuple):
     event: bytes
 
     def encode(self) -> bytes:
-        """Return the body."""
         status = None if self.status is None else encode_status(self.status)
         return wire.encode_body(
             [*self.session, self.event_index, self.tries, status, self.age, self.event]
@@ -146,7 +144,6 @@ class Handover(NamedTuple):
     done: bool
 
     def encode(self) -> bytes:
-        """Return the body."""
         received, patterns = self.received.encode(), list(self.patterns)
         return wire.encode_body(
             [self.client, self.old_number, *self.new, self.latest, received, patterns, self.done]
@@ -168,7 +165,6 @@ class HandedOver(NamedTuple):
     received: Received
 
     def encode(self) -> bytes:
-        """Return the body."""
         received = self.received.encode()
         return wire.encode_body(
             [self.client, *self.old, self.new_number, self.total, self.latest, received]
@@ -184,7 +180,6 @@ class Propagated(NamedTuple):
     pattern: bytes
 
     def encode(self) -> bytes:
-        """Return the body."""
         return wire.encode_body([self.client, *self.new, *self.old, self.pattern])
 
 

@@ -68,16 +68,13 @@ class MeshService(Service):
         return role
 
     def start(self) -> None:
-        """Begin as a broker or as a client."""
         self._role.start()
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS reports of the protocol."""
         role = "broker" if self.broker else "client"
         return {**super().status(), "role": role, **self._role.status()}
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Add a local subscription.  Raises `RefusedError`."""
         if self.broker is not None:
             try:
                 self.broker.hold(encode_pattern(subscription.filter))
@@ -96,7 +93,6 @@ class MeshService(Service):
         self.client.changed()
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Remove a local subscription."""
         super().unsubscribe(subscription)
         if self.broker is not None:
             self.broker.release(encode_pattern(subscription.filter))
@@ -104,13 +100,11 @@ class MeshService(Service):
             self.client.changed()
 
     def navigate(self, route: Route) -> None:
-        """Take where the client is going.  Raises `RefusedError`."""
         if self.client is None:
             raise RefusedError("this node is a broker, which goes nowhere")
         self.client.navigate(route)
 
     def disseminate(self, event: Event) -> None:
-        """Send a local client's event on its way."""
         if self.broker is not None:
             self.broker.event(self.event_frame(event, ttl=self._ttl), event, LOCAL)
         elif self.client is not None:

@@ -78,7 +78,6 @@ class Served:
     _events: dict[int, None] = field(default_factory=dict)
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
-        """Replace the subscriptions."""
         self.subscriptions = tuple(subscriptions)
         patterns = (encode_pattern(subscription.filter) for subscription in subscriptions)
         self.patterns = tuple(dict.fromkeys(patterns))

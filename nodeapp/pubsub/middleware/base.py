@@ -108,7 +108,6 @@ class Middleware(Service):
 
     @classmethod
     def missing(cls) -> str | None:
-        """Return what of the system is not installed here and what to do; None if all is."""
         lacking = [name for name in cls.programs if shutil.which(name) is None]
         lacking += [name for name in cls.modules if not _importable(name)]
         if not lacking:
@@ -119,7 +118,6 @@ class Middleware(Service):
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
-        """Return why the network does not fit."""
         if environment.brokers:
             return (
                 f"{cls.name} runs among stations that route: access points of a mesh carry frames "
@@ -131,7 +129,6 @@ class Middleware(Service):
 
     @classmethod
     def unfit(cls, predicates: Sequence[tuple[str, str, Any]]) -> str | None:
-        """Return why a filter is more than a topic."""
         if [(attribute, operator) for attribute, operator, _ in predicates] == [(TOPIC, "=")]:
             return None
         return f"{cls.name} has topics and no content filters: subscribe to a topic alone"
@@ -139,11 +136,9 @@ class Middleware(Service):
     # The service.
 
     def start(self) -> None:
-        """Open the system."""
         self.spawn(self.open())
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Follow the topic of a subscription.  Raises `RefusedError` for a content filter."""
         super().subscribe(subscription)
         unfit = self.unfit(
             [(p.attribute, p.operator, p.value) for p in subscription.filter.predicates]
@@ -158,7 +153,6 @@ class Middleware(Service):
             self.follow(topic)
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """End following a topic with its last subscription."""
         super().unsubscribe(subscription)
         topic = subscription.filter.topic
         assert topic is not None
@@ -168,7 +162,6 @@ class Middleware(Service):
             self.unfollow(topic)
 
     def publish(self, event: Event) -> None:
-        """Have the system carry an event, once.  Raises `RefusedError`."""
         self._check_topic(event.topic, "the event")
         if event.policy is not None:
             raise RefusedError(f"{self.name} has no access policies: publish without one")
@@ -180,16 +173,13 @@ class Middleware(Service):
             self.disseminate(event)
 
     def disseminate(self, event: Event) -> None:
-        """Have the system carry an event."""
         assert event.topic is not None
         self.carry(event.topic, marker.mark(event))
 
     def status(self) -> dict[str, Any]:
-        """Return `ready` as well."""
         return super().status() | {"ready": self.ready()}
 
     def close(self) -> None:
-        """Disconnect and end the daemons."""
         self._closing = True
         self.disconnect()
         for task in self._tasks:

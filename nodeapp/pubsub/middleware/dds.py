@@ -78,7 +78,6 @@ class Dds(Middleware):
         )
 
     async def open(self) -> None:
-        """Make the participant."""
         from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsParticipant
         from cyclonedds.core import DDSException
         from cyclonedds.domain import Domain, DomainParticipant
@@ -93,7 +92,6 @@ class Dds(Middleware):
             self.follow(topic)
 
     def ready(self) -> bool:
-        """Return whether it has discovered all participants, or a neighbour by multicast."""
         if self._participants is None:
             return False
         whole = self.parameters.discovery == "list"
@@ -122,7 +120,6 @@ class Dds(Middleware):
         return self._topics[name]
 
     def follow(self, topic: str) -> None:
-        """Make a reader."""
         from cyclonedds.core import Listener
         from cyclonedds.sub import DataReader
 
@@ -139,11 +136,9 @@ class Dds(Middleware):
             )
 
     def unfollow(self, topic: str) -> None:
-        """Remove a reader."""
         self._readers.pop(topic, None)
 
     def advertise(self, topic: str) -> None:
-        """Make the writer of a topic, so that readers know it before the first event."""
         from cyclonedds.pub import DataWriter
 
         super().advertise(topic)
@@ -153,7 +148,6 @@ class Dds(Middleware):
             )
 
     def carry(self, topic: str, payload: bytes) -> None:
-        """Write."""
         from cyclonedds.core import DDSException
 
         from nodeapp.pubsub.middleware.dds_sample import Sample
@@ -168,7 +162,6 @@ class Dds(Middleware):
             self.counters["writes refused"] += 1  # the queue of a reliable writer is full
 
     def disconnect(self) -> None:
-        """Remove the participant and all of its readers and writers."""
         self._readers.clear()
         self._writers.clear()
         self._participant = self._domain = None

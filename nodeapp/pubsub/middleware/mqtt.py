@@ -70,7 +70,6 @@ class Mqtt(Middleware):
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
-        """Return why there is no such broker."""
         brokers = cls.brokers(parameters)
         if not brokers or len(set(brokers)) < len(brokers):
             return "brokers: give node ids, each once, with commas between, like 1,8,15"
@@ -90,7 +89,6 @@ class Mqtt(Middleware):
         return own if own in brokers else brokers[own % len(brokers)]
 
     async def open(self) -> None:
-        """Start the broker if it is here, and the client."""
         from paho.mqtt.client import Client
         from paho.mqtt.enums import CallbackAPIVersion
 
@@ -121,7 +119,6 @@ class Mqtt(Middleware):
         return path
 
     def ready(self) -> bool:
-        """Return whether the broker has taken the client's connection."""
         return self._client is not None and bool(self._client.is_connected())
 
     def _connected(self, client: Any, *_: object) -> None:
@@ -134,18 +131,15 @@ class Mqtt(Middleware):
         self.arrived_in_thread(bytes(message.payload))
 
     def follow(self, topic: str) -> None:
-        """Subscribe; while there is no connection, that waits for one."""
         self._check_name(topic)
         if self.ready():
             self._client.subscribe(topic, self.parameters.qos)
 
     def unfollow(self, topic: str) -> None:
-        """End a subscription."""
         if self._client is not None:
             self._client.unsubscribe(topic)
 
     def carry(self, topic: str, payload: bytes) -> None:
-        """Publish."""
         self._check_name(topic)
         if self._client is None or self._client.publish(topic, payload, self.parameters.qos).rc:
             self.counters["published without a connection"] += 1
@@ -155,7 +149,6 @@ class Mqtt(Middleware):
             raise RefusedError(f"{topic!r} is no topic of MQTT: without +, # and a leading $")
 
     def disconnect(self) -> None:
-        """Leave the broker."""
         if self._client is not None:
             self._client.disconnect()
             self._client.loop_stop()
@@ -172,6 +165,5 @@ class MqttBridged(Mqtt):
 
     @classmethod
     def brokers(cls, parameters: Mapping[str, Any]) -> tuple[int, ...]:
-        """Return the node ids of the brokers, empty if they are none."""
         words = parameters["brokers"].split(",")
         return tuple(map(int, words)) if all(word.isdecimal() for word in words) else ()

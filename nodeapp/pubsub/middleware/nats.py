@@ -37,7 +37,6 @@ class Nats(Middleware):
         self._subscriptions: dict[str, Any] = {}
 
     async def open(self) -> None:
-        """Start the server and connect to it."""
         import nats
         from nats.errors import Error
 
@@ -67,11 +66,9 @@ class Nats(Middleware):
         """The server is not up yet: the client tries again."""
 
     def ready(self) -> bool:
-        """Return whether the client is connected."""
         return self._client is not None and bool(self._client.is_connected)
 
     def follow(self, topic: str) -> None:
-        """Subscribe."""
         self._check_name(topic)
         if self._client is not None:
             self.spawn(self._subscribe(topic))
@@ -83,12 +80,10 @@ class Nats(Middleware):
         self._subscriptions[topic] = await self._client.subscribe(topic, cb=arrived)
 
     def unfollow(self, topic: str) -> None:
-        """Unsubscribe."""
         if topic in self._subscriptions:
             self.spawn(self._subscriptions.pop(topic).unsubscribe())
 
     def carry(self, topic: str, payload: bytes) -> None:
-        """Publish."""
         self._check_name(topic)
         if self._client is None:
             self.counters["published without a connection"] += 1
@@ -100,7 +95,6 @@ class Nats(Middleware):
             raise RefusedError(f"{topic!r} is no subject of NATS: without *, > and spaces")
 
     def disconnect(self) -> None:
-        """Forget the client; its server ends with the node."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             if self._client is not None:
                 self.loop.create_task(self._client.close())

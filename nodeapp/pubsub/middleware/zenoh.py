@@ -59,7 +59,6 @@ class Zenoh(Middleware):
         }
 
     async def open(self) -> None:
-        """Open the session."""
         import zenoh
 
         config = zenoh.Config()
@@ -74,14 +73,12 @@ class Zenoh(Middleware):
             self.follow(topic)
 
     def ready(self) -> bool:
-        """Return whether it has found another node."""
         if self._session is None:
             return False
         info = self._session.info
         return bool(info.routers_zid() if self.parameters.role == "router" else info.peers_zid())
 
     def follow(self, topic: str) -> None:
-        """Declare a subscriber."""
         self._check_name(topic)
         if self._session is not None and topic not in self._subscribers:
             self._subscribers[topic] = self._session.declare_subscriber(
@@ -89,12 +86,10 @@ class Zenoh(Middleware):
             )
 
     def unfollow(self, topic: str) -> None:
-        """Undeclare a subscriber."""
         if topic in self._subscribers:
             self._subscribers.pop(topic).undeclare()
 
     def carry(self, topic: str, payload: bytes) -> None:
-        """Put."""
         self._check_name(topic)
         if self._session is None:
             self.counters["published without a connection"] += 1
@@ -106,6 +101,5 @@ class Zenoh(Middleware):
             raise RefusedError(f"{topic!r} is no key of Zenoh: without *, $, ?, # and empty parts")
 
     def disconnect(self) -> None:
-        """Close the session."""
         if self._session is not None:
             self._session.close()

@@ -50,7 +50,6 @@ class ZeroMq(Middleware):
         self._peers = 0
 
     async def open(self) -> None:
-        """Bind, and connect to everybody."""
         import zmq
         import zmq.asyncio
 
@@ -91,16 +90,13 @@ class ZeroMq(Middleware):
             self._peers += 1 if event == Event.HANDSHAKE_SUCCEEDED else -1
 
     def ready(self) -> bool:
-        """Return whether it is connected to all nodes."""
         return self._peers >= self.environment.nodes
 
     def follow(self, topic: str) -> None:
-        """Subscribe at all publishers."""
         if self._subscriber is not None:
             self._subscriber.subscribe(topic.encode() + END)
 
     def unfollow(self, topic: str) -> None:
-        """Unsubscribe at all publishers."""
         if self._subscriber is not None:
             self._subscriber.unsubscribe(topic.encode() + END)
 
@@ -115,6 +111,5 @@ class ZeroMq(Middleware):
         await self._publisher.send_multipart([topic.encode() + END, payload])
 
     def disconnect(self) -> None:
-        """Close the sockets."""
         if self._context is not None:
             self._context.destroy(linger=0)

@@ -48,7 +48,6 @@ class OverlayService(Service):
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
-        """Return why the event space is invalid; None if it is valid."""
         try:
             Space(str(parameters["space"]))
         except SpaceError as error:
@@ -57,7 +56,6 @@ class OverlayService(Service):
 
     @classmethod
     def foreign(cls, event: Mapping[str, Value], parameters: Mapping[str, Any]) -> str | None:
-        """Return why the event is not in the event space; None if it is."""
         try:
             Space(str(parameters["space"])).cell(event)
         except SpaceError as error:
@@ -65,7 +63,6 @@ class OverlayService(Service):
         return None
 
     def start(self) -> None:
-        """Begin, with no interest yet."""
         for kind in self.takes:
             self.handlers[kind] = self.underlay.receive
         self.handlers |= self.underlay.handlers
@@ -75,7 +72,6 @@ class OverlayService(Service):
     # Interests.
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Add a local subscription.  Raises `RefusedError` if it is outside the event space."""
         try:
             self.space.filter_cells(subscription.filter)
         except SpaceError as error:
@@ -84,7 +80,6 @@ class OverlayService(Service):
         self._changed()
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Remove a local subscription."""
         super().unsubscribe(subscription)
         self._changed()
 
@@ -138,7 +133,6 @@ class OverlayService(Service):
         return SHARED_BIT | cell_bits(cell, bits, hashes), cell
 
     def publish(self, event: Event) -> None:
-        """Publish an event.  Raises `RefusedError` outside the space or out of the overlay."""
         try:
             self.space.cell(event.attributes)
         except SpaceError as error:
@@ -148,7 +142,6 @@ class OverlayService(Service):
         super().publish(event)
 
     def disseminate(self, event: Event) -> None:
-        """Send an event on its way, or keep it until this peer is in the overlay."""
         self.seen.add(event.publisher, event.sequence, event.encode(), self.host.now())
         if self.ready():
             self.launch(event)

@@ -87,25 +87,21 @@ class Mirinae(OverlayService):
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
-        """Return why the parameters cannot work here; None if they can."""
         if not environment.nodes:
             return "mirinae needs to know all node ids: number the nodes from 1"
         return super().misfit(environment, parameters)
 
     def start(self) -> None:
-        """Begin, with no interest yet; send heartbeats."""
         super().start()
         self.host.call_later(self.host.rng.uniform(0.0, self._interval), self._beat)
 
     def interests_changed(self, cells: frozenset[int]) -> None:
-        """Tell all others of the new interests; leave if there are none and no event waits."""
         if cells or self.waits:
             self._enter(cells)
         else:
             self._leave()
 
     def disseminate(self, event: Event) -> None:
-        """Send an event on its way; a peer without interests tells others of itself for that."""
         super().disseminate(event)
         if self._me is None:
             self._enter(frozenset())
@@ -279,11 +275,9 @@ class Mirinae(OverlayService):
             self.entered()
 
     def ready(self) -> bool:
-        """Return whether this peer has links."""
         return self._is_in
 
     def launch(self, event: Event) -> None:
-        """Send an event to all dimensions in which somebody may want it."""
         self._pass_on(event, self.parameters.bits + NODE_BITS, 0)
 
     def _event_received(self, frame: Frame) -> None:
@@ -319,5 +313,4 @@ class Mirinae(OverlayService):
                 )
 
     def status(self) -> dict[str, Any]:
-        """Return the number of links, too."""
         return {**super().status(), "overlay": {"links": len(self._links), "in": self._is_in}}

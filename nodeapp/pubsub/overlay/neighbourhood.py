@@ -127,7 +127,6 @@ class Neighbourhood:
     # The table.
 
     def chosen(self) -> Iterator[Peer]:
-        """Yield the peers in the table."""
         return (self.known[node].peer for node in self.table.nodes if node in self.known)
 
     def uncovered(self) -> int:

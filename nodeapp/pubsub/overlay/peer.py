@@ -63,7 +63,6 @@ class SemanticOverlay(OverlayService):
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
-        """Return why the parameters cannot work here; None if they can."""
         try:
             nodes = bootstrap_nodes(str(parameters["bootstrap"]))
         except ValueError as error:
@@ -79,23 +78,19 @@ class SemanticOverlay(OverlayService):
         return super().misfit(environment, parameters)
 
     def start(self) -> None:
-        """Begin."""
         super().start()
         self.membership.start()
 
     def interests_changed(self, cells: frozenset[int]) -> None:
-        """Join with these interests; leave if there are none and no event waits."""
         if cells or self.waits:
             self.membership.enter(cells)
         else:
             self.membership.leave()
 
     def ready(self) -> bool:
-        """Return whether this peer is in the overlay."""
         return self.membership.is_in
 
     def trouble(self) -> str:
-        """Return why this peer is not in the overlay."""
         return self.membership.trouble
 
     def _arrived(self, frame: Frame) -> None:
@@ -105,13 +100,11 @@ class SemanticOverlay(OverlayService):
     # Events.
 
     def disseminate(self, event: Event) -> None:
-        """Send an event on its way; a peer without interests joins for that."""
         super().disseminate(event)
         if self._around.me is None:
             self.membership.enter(frozenset())
 
     def launch(self, event: Event) -> None:
-        """Forward an event of a local client, or look for a first peer that it matches."""
         self._pass_on(event, self.event_frame(event), 0)
 
     def _event_received(self, frame: Frame) -> None:
@@ -226,7 +219,6 @@ class SemanticOverlay(OverlayService):
         )
 
     def status(self) -> dict[str, Any]:
-        """Return the numbers of links by kind, the ring, and what is wrong, if anything."""
         around = self._around
         kinds = zip(("covering", "covered", "neighbours"), around.table, strict=True)
         return {

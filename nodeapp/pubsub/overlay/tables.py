@@ -63,7 +63,6 @@ class OverlayTable(NamedTuple):
 
     @property
     def nodes(self) -> frozenset[int]:
-        """All of them."""
         return frozenset((*self.covering, *self.covered, *self.neighbours))
 
 
@@ -170,5 +169,4 @@ def matches(peer: Peer, wanted: int, cell: int, unit: str) -> bool:
 
 
 def with_shared(cells: Iterable[int]) -> frozenset[int]:
-    """Return cells with that of the shared interest."""
     return frozenset((*cells, SHARED))
