@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.files import guard, shared_sizes
-from capture.lifetime import die_with_parent
-from capture.limits import allow_descriptors
+from capture.process import allow_descriptors, die_with_parent
 
 BUFFER_BYTES: Final = 4 * 1024 * 1024
 """Receive buffer of each socket unless the configuration says otherwise."""

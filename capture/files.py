@@ -20,12 +20,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+MAGIC: Final = 0xA1B23C4D
+SNAP_LENGTH: Final = 262_144
+RECORD: Final = struct.Struct("<IIII")
+"""Before a packet: seconds, nanoseconds, bytes captured, bytes on the wire."""
 RECORD_HEADER: Final = struct.Struct("=8xI4x")
 """The captured length in a record header, in the byte order of this machine as scapy writes it."""
 LETTING_GO: Final = 1.0
 """Seconds for the guard to end in; a run kills its recorder after three."""
 UNOPENED: Final = -1
 """Size of a file that this process has not created yet."""
+
+
+def pcap_header(linktype: int) -> bytes:
+    """Return the beginning of a capture of packets of a link type."""
+    return struct.pack("<IHHiIII", MAGIC, 2, 4, 0, 0, SNAP_LENGTH, linktype)
+
+
+def pcap_record(time_ns: int, packet: bytes) -> bytes:
+    """Return a packet with its header; the time is a Unix time."""
+    seconds, fraction = divmod(time_ns, 1_000_000_000)
+    return RECORD.pack(seconds, fraction, len(packet), len(packet)) + packet
 
 
 def shared_sizes(count: int) -> memoryview:

@@ -30,7 +30,7 @@ from scapy.utils import RawPcapWriter
 
 from capture.batch import SLOTS, SNAPLEN, Batch
 from capture.files import PacketFile
-from capture.limits import explained
+from capture.process import explained
 from capture.scan import ETHERNET
 from capture.sockets import is_gone, kernel_drops, open_socket
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from capture.lifetime import prctl
+from capture.process import prctl
 
 PR_SET_DUMPABLE: Final = 4
 PROJECT: Final = Path(__file__).resolve().parents[1]

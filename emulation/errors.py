@@ -83,3 +83,7 @@ def needed(kind: str, context: Mapping[str, Any], value: object) -> str:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+class VmError(Exception):
+    """A missing or failed image or machine; the message is one line and says what to do."""

@@ -10,7 +10,7 @@ def _command() -> None:
     # Loaded modules are not garbage: collecting after every 700 objects takes an eighth of the
     # time.
     gc.set_threshold(20_000)
-    from emulation.network.limits import low_limits, too_little_memory
+    from capture.process import low_limits, too_little_memory
 
     if too_little_memory():  # some libraries never stop trying
         sys.stderr.write(f"error: {low_limits()}\n")

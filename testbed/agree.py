@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from capture.limits import explained
+from capture.process import explained
 from emulation.backends.base import Backend, Observer
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario

@@ -33,7 +33,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 import psutil
 import typer
 
-from capture.lifetime import die_with_parent
+from capture.process import die_with_parent
 from emulation.caller import drop
 from emulation.network.liveness import IDLE_LIMIT, Watch, family
 from emulation.network.processes import kill, share_as

@@ -287,7 +287,7 @@ def _properties(names: Sequence[str] | None, protocol: str, topology: str | None
 
 def _again(search: Search, folder: Path, protocol: str, chosen: Sequence[str]) -> Iterator[_Case]:
     """Run the scenarios that were kept, and yield what is still wrong with them."""
-    from emulation.check.kept import kept
+    from emulation.check.search import kept
 
     try:
         before = kept(folder, protocol)
@@ -308,7 +308,7 @@ def _again(search: Search, folder: Path, protocol: str, chosen: Sequence[str]) -
 
 def _keep(folder: Path, finding: Counterexample) -> _Case:
     """Keep the scenario of a finding, and tell it."""
-    from emulation.check.kept import keep
+    from emulation.check.search import keep
 
     try:
         case = _Case(finding, keep(folder, finding), False)

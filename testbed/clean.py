@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from emulation.errors import VmError
 from emulation.network import processes
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import build, staging
-from emulation.vm.errors import VmError
 from nodeapp.installation import PROGRAM
 from spark_analysis.engine import scratch
 from testbed.options import RUNS, console, fail

@@ -128,8 +128,8 @@ def examine() -> list[Diagnosis]:
 
 
 def _virtual_machine() -> Diagnosis:
+    from emulation.errors import VmError
     from emulation.vm import build, probe, tools
-    from emulation.vm.errors import VmError
 
     subject, purpose = "virtual machine", "what this kernel cannot do: vm run"
 

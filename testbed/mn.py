@@ -15,7 +15,7 @@ import typer
 from emulation.caller import drop
 from emulation.mn import isolation, record
 from emulation.network import processes
-from emulation.scenario.owner import this_process
+from emulation.scenario.provenance import this_process
 from emulation.scenario.runfolder import RunFolder
 from nodeapp.installation import PROGRAM
 from testbed.live.page import Live, tell_address

@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from capture.limits import explained
+from capture.process import explained
 from emulation.backends.base import Backend, BackendError, LiveRun
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario

@@ -19,11 +19,11 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 from typer.main import get_command
 
+from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import build as images
 from emulation.vm import qemu
-from emulation.vm.errors import VmError
 from emulation.vm.inputs import inputs_of
 from emulation.vm.preloaded import FILES
 from emulation.vm.probe import Choice

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from emulation.errors import ScenarioError
 from emulation.mobility import movement_file
-from emulation.mobility.replay import Replay
+from emulation.mobility.movement_file import Replay
 from emulation.scenario.topo import Topo
 from emulation.scenario.topology_parameters import Mode, PathLoss, RadioRange, Standard
 from emulation.workloads.topic import TopicWorkload

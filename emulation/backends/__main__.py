@@ -14,7 +14,7 @@ import json
 import sys
 from pathlib import Path
 
-from capture.limits import explained
+from capture.process import explained
 from emulation.backends.base import BackendError
 from emulation.backends.registry import backends
 from emulation.errors import ScenarioError

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from capture.limits import explained
+from capture.process import explained
 from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.defects import Defects
 from emulation.network.interrupts import Interrupts

@@ -3,12 +3,12 @@
 Theory of operation.  All is drawn so that less is simpler: nodes are a list, each placed beside an
 earlier one, so that every placement is connected and an omitted node leaves one; operations and
 faults are lists that name nodes by numbers which stand for somebody however many there are
-(`emulation.check.choices.at`).  Then hypothesis's own shrinker finds few nodes near the origin, few
+(`emulation.check.design.at`).  Then hypothesis's own shrinker finds few nodes near the origin, few
 operations and no faults.
 
 A scenario has two parts.  At first clients subscribe, unsubscribe and publish, nodes move, and
 faults come and go.  Then all is still for as long as the protocol says that it needs
-(`nodeapp.pubsub.promises`), and publishers publish `LAST` events each.  The radio loses nothing
+(`nodeapp.pubsub.base`), and publishers publish `LAST` events each.  The radio loses nothing
 within its range (a unit disk without collisions), so that what is lost the protocol has lost.
 """
 
@@ -21,8 +21,18 @@ from typing import Any, Final, NamedTuple
 
 from hypothesis import strategies as st
 
-from emulation.check.choices import BEGIN, HALF, LATEST, NUMBER, RANGE, STEP, Draw, DrawnNetwork, at
-from emulation.check.design import Design
+from emulation.check.design import (
+    BEGIN,
+    HALF,
+    LATEST,
+    NUMBER,
+    RANGE,
+    STEP,
+    Design,
+    Draw,
+    DrawnNetwork,
+    at,
+)
 from emulation.check.draw_faults import faults
 from emulation.check.observed import SETTLED
 from emulation.mobility.routes import Leg, legs
@@ -30,9 +40,8 @@ from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.radio.spec import RadioSpec, UnitDisk
 from emulation.radio.wire import WireSpec
 from emulation.scenario.access_point import AccessPointSpec
-from emulation.scenario.navigation import announcements
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
-from emulation.workloads.base import Operation
+from emulation.workloads.base import Operation, announcements
 
 TOPOLOGY: Final = "check"
 ALONG, ACROSS = 7, 6

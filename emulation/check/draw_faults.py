@@ -7,8 +7,19 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from emulation.check.choices import BEGIN, HALF, NUMBER, RANGE, STEP, Draw, DrawnNetwork, at
-from emulation.check.design import MOST, STRANGER, Design
+from emulation.check.design import (
+    BEGIN,
+    HALF,
+    MOST,
+    NUMBER,
+    RANGE,
+    STEP,
+    STRANGER,
+    Design,
+    Draw,
+    DrawnNetwork,
+    at,
+)
 from emulation.check.forging import CHANGES, forged
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.connectivity import connected

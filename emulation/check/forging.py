@@ -89,7 +89,7 @@ CHANGES: Final[Sequence[Change]] = (
     *(_cut(share) for share in (0.0, 0.5, 0.9)),
     *(_noise(length) for length in (1, 24, 60)),
 )
-"""By number; fewer than 100, which `emulation.check.choices` asks for."""
+"""By number; fewer than 100, which `emulation.check.design` asks for."""
 
 
 def forged(datagram: bytes, change: int, sender: int) -> bytes:

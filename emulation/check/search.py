@@ -11,12 +11,14 @@ properties.  A property that raises an exception is a finding too, named as such
 from __future__ import annotations
 
 import gc
+import hashlib
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from hypothesis import Phase, find, settings
@@ -26,6 +28,7 @@ from emulation.check.design import STRANGER, Design
 from emulation.check.draw import scenarios
 from emulation.check.observed import Observed, observe
 from emulation.check.properties.base import Property, Violation
+from emulation.errors import ScenarioError
 from emulation.scenario.faults import LONGEST
 from emulation.scenario.scenario import Scenario
 from nodeapp.wire import KINDS, Kind
@@ -48,6 +51,7 @@ _HOW: Final = settings(
     deadline=None,
     phases=(Phase.generate, Phase.shrink),
 )
+_SUFFIX: Final = ".json"
 
 
 class Counterexample(NamedTuple):
@@ -391,3 +395,28 @@ def _add(progress: SearchProgress, chunk: Chunk) -> None:
     progress.judged.update(chunk.judged_by)
     progress.violated.update(chunk.violated)
     progress.seconds = time.monotonic() - progress.started
+
+
+def keep(folder: Path, finding: Counterexample) -> Path:
+    """Write a finding's scenario, named by the property; return its path.  Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = finding.scenario.model_dump_json()
+    digest = hashlib.blake2s(text.encode(), digest_size=4).hexdigest()
+    path = folder / f"{finding.property}-{digest}{_SUFFIX}"
+    finding.scenario.save(path)
+    return path
+
+
+def kept(folder: Path, protocol: str) -> dict[Path, Scenario]:
+    """Return the scenarios in a folder, by path; none if there is no such folder.
+
+    Raises `ScenarioError` for a file that is not a scenario of the protocol.
+    """
+    loaded = {path: Scenario.load(path) for path in sorted(folder.glob(f"*{_SUFFIX}"))}
+    for path, scenario in loaded.items():
+        if scenario.protocol.name != protocol:
+            raise ScenarioError(
+                f"{path} is a scenario of {scenario.protocol.name}, not of {protocol}: "
+                "move it, or name another folder with --out"
+            )
+    return loaded

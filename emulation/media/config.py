@@ -7,8 +7,8 @@ from typing import Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from capture.process import PriorityName
 from emulation.errors import first_problem
-from emulation.media.priority import PriorityName
 from emulation.mobility.contacts import Contact
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import RadioSpec

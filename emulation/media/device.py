@@ -18,8 +18,8 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from capture.limits import explained
 from capture.namespaces import network_namespace
+from capture.process import explained
 from capture.radiotap import ARPHRD_RADIOTAP
 from emulation.radio.mac import octets
 

@@ -18,7 +18,7 @@ all radios together, since their senders are unknown.
 
 With access points there are two channels, which do not disturb each other: one of stations and
 access radios, whose interfaces wait for wpa_supplicant and hostapd, and one of mesh radios, which
-join an 802.11s mesh.  Associations are read off the air (`emulation.media.association_observer`).
+join an 802.11s mesh.  Associations are read off the air (`emulation.media.ieee80211`).
 
 Frames on another frequency than their channel's reach nobody and are not acknowledged.  CONFIG.json
 is a `TapConfig`.  Further requests:
@@ -40,7 +40,6 @@ from functools import partial
 from select import EPOLLIN
 from typing import Any, Final, NamedTuple
 
-from emulation.media.association_observer import AssociationObserver
 from emulation.media.config import Port, TapConfig, load
 from emulation.media.hwsim_radios import DATAGRAM, Radios
 from emulation.media.hwsim_wire import (
@@ -52,7 +51,7 @@ from emulation.media.hwsim_wire import (
     encode_status,
     steps_of,
 )
-from emulation.media.ieee80211 import received_index, receiver_of, tries_of
+from emulation.media.ieee80211 import AssociationObserver, received_index, receiver_of, tries_of
 from emulation.media.netlink_wire import NLMSG_ERROR, NetlinkError, command_of, messages
 from emulation.media.nl80211_wire import Mode
 from emulation.media.scenario import ScenarioMedium

@@ -2,6 +2,11 @@
 
 A frame begins with frame control (2 bytes: version, type, subtype; flags), duration (2) and the
 receiver address (6); all but a few control frames have the transmitter address next.
+
+The kernel's 802.11 stack manages associations itself; `AssociationObserver` reads them off the air.
+An access point's response that accepts a station (status 0) begins an association, and ends one
+with another access point; a disassociation or deauthentication by either side ends it (9.3.3 and
+11.3).  A station that lost its access point without such a frame still counts as associated.
 """
 
 from __future__ import annotations
@@ -22,6 +27,11 @@ MCS: Final = 0x08
 """Flag of a rate: the index is an HT MCS."""
 MAX_TRIES: Final = 64
 """Most tries of one frame, over all its rates: mac80211 wants some 30."""
+_ANSWERS: Final = (ASSOCIATION_RESPONSE, REASSOCIATION_RESPONSE)
+_ENDS: Final = (DISASSOCIATION, DEAUTHENTICATION)
+_STATUS: Final = slice(26, 28)
+"""After the header and the capabilities: 0 if the station is accepted."""
+_ACCEPTED: Final = b"\0\0"
 
 
 def type_of(frame: bytes) -> int:
@@ -66,3 +76,38 @@ def received_index(rate: Rate, frequency_mhz: float) -> int:
         return rates.index(rate)
     slower = [index for index, candidate in enumerate(rates) if candidate.mbps <= rate.mbps]
     return slower[-1] if slower else 0
+
+
+class AssociationObserver:
+    """Sees frames between stations and access points, both by their addresses."""
+
+    def __init__(self, stations: Sequence[bytes], points: Sequence[bytes]) -> None:
+        self.handovers = 0
+        """Changes from one access point to another."""
+        self._stations = {mac: number for number, mac in enumerate(stations)}
+        self._points = {mac: number for number, mac in enumerate(points)}
+        self._last: list[int | None] = [None] * len(stations)
+        self._current: list[int | None] = [None] * len(stations)
+
+    def of(self, station: int) -> int | None:
+        """Return a station's access point."""
+        return self._current[station]
+
+    def see(self, frame: bytes) -> None:
+        """Update the associations from a received frame."""
+        if type_of(frame) != MANAGEMENT:
+            return
+        subtype = subtype_of(frame)
+        to, by = receiver_of(frame), frame[10:16]
+        if subtype in _ANSWERS:
+            station, point = self._stations.get(to), self._points.get(by)
+            if station is None or point is None or frame[_STATUS] != _ACCEPTED:
+                return
+            self.handovers += self._last[station] not in (None, point)
+            self._current[station] = self._last[station] = point
+        elif subtype in _ENDS:
+            for station_mac, point_mac in ((to, by), (by, to)):
+                ended = self._stations.get(station_mac)
+                point = self._points.get(point_mac)
+                if ended is not None and point is not None and self._current[ended] == point:
+                    self._current[ended] = None

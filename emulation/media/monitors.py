@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from capture.files import PacketFile, shared_sizes
-from capture.pcap import pcap_header, pcap_record
+from capture.files import PacketFile, pcap_header, pcap_record, shared_sizes
 from capture.scan import RADIOTAP
 from emulation.media import radiotap_wire
 from emulation.media.control import ControlError

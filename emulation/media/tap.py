@@ -36,7 +36,7 @@ from emulation.media.scenario import ScenarioMedium
 from emulation.media.service import serve
 from emulation.media.taps import TapService
 from emulation.radio.delivery import Delivery
-from emulation.radio.disturbances import Disturbances
+from emulation.radio.faults import Disturbances
 from emulation.radio.losses import LossLog
 from emulation.radio.mac import octets
 from emulation.radio.medium import Medium

@@ -8,8 +8,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from capture.process import PriorityName
 from emulation.media.config import load_as
-from emulation.media.priority import PriorityName
 from emulation.radio.spec import RadioSpec, UnitDisk
 from emulation.wifi.settings import AssociationRule, WlanSettings
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from capture.lifetime import die_with_parent
+from capture.process import die_with_parent
 from emulation.network.warm import NURSERY
 
 RUNNER: Final = "emulation.mn.runner"

@@ -18,7 +18,6 @@ from emulation.mn.air import ScriptAir, fading_of
 from emulation.mn.cli import CLI
 from emulation.mn.links import WMEDIUMD_MODES, wmediumd
 from emulation.mn.making import Nodes
-from emulation.mn.measure import iperf
 from emulation.mn.motion import TimedMotion
 from emulation.mn.mover import Mover
 from emulation.mn.nodes import AP, Car, RadioNode, Station
@@ -36,6 +35,7 @@ from emulation.mn.requests import RequestServer
 from emulation.mn.session import Options, ScriptError
 from emulation.network.interrupts import undisturbed
 from emulation.network.net import compute_checksums
+from emulation.network.throughput import UnreachableError, bits, tcp, udp
 
 NO_CONTROL_NETWORK: Final = (
     "there is no control network: controllers, switches and access points are in the script's root "
@@ -429,3 +429,45 @@ class Mininet_wifi(Nodes):
         if reason is None:
             raise AttributeError(f"Mininet_wifi has no {name!r}")
         raise ScriptError(f"net.{name}: {reason}")
+
+
+def rate_of(text: Any) -> float:
+    """Return the bits per second of '10M', '500K', '1G' or a number.  Raises `ScriptError`."""
+    try:
+        return bits(text)
+    except ValueError:
+        raise ScriptError(f"{text!r} is not a rate: give bits per second, as '10M'") from None
+
+
+def shown(rate: float) -> str:
+    """Return a rate in words, as iperf has it."""
+    if rate >= 1e6:
+        return f"{rate / 1e6:.2f} Mbits/sec"
+    return f"{rate / 1e3:.1f} Kbits/sec"
+
+
+def iperf(
+    hosts: Any,
+    l4Type: str = "TCP",
+    udpBw: Any = "10M",
+    seconds: float = 5,
+) -> list[str]:
+    """Send from the first of two nodes to the second; return the rates received and sent.
+
+    Raises `ScriptError`.
+    """
+    client, server = hosts
+    output(f"*** Iperf: testing {l4Type} bandwidth between {client} and {server}\n")
+    try:
+        if l4Type.upper() == "UDP":
+            done = udp(client.pid, server.pid, server.IP(), float(seconds), rate_of(udpBw))
+        else:
+            done = tcp(client.pid, server.pid, server.IP(), float(seconds))
+    except (UnreachableError, OSError) as error:
+        raise ScriptError(f"iperf {client} {server}: {error}") from None
+    sent = 8 * done.sent / done.sending if done.sending > 0 else 0.0
+    result = [shown(done.rate), shown(sent)]
+    if l4Type.upper() == "UDP":
+        result.insert(0, str(udpBw))
+    output(f"*** Results: {result}\n")
+    return result

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from emulation.mn.session import FURTHER, LIMITS, Session
 from emulation.plain_file import read_plain_file
-from emulation.scenario.owner import cause_of_death
+from emulation.scenario.provenance import cause_of_death
 from emulation.scenario.records import Owner, Provenance
 from emulation.scenario.runfolder import UNFINISHED, here, read_typed, write_json
 

@@ -3,6 +3,11 @@
 It is process 1 there (`emulation.mn.isolation`).  Whatever a script does, its leftovers are ended,
 the run folder is complete, and standard error gets one line about it, never a traceback.
 
+It runs in the folder `files` of the run, which stands in for the one in which the command was
+given: a link for each entry, so that a script finds what lies there by the same relative names.
+What it writes under a new name without a path is then in the run folder; the links go at the end.
+A script that goes up a folder (`..`) would lose its way, so it runs where the command was given.
+
 Exit codes: 0, or what the script passed to sys.exit; 1 if it failed; 130 after Ctrl-C.
 """
 
@@ -24,7 +29,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Final, NoReturn
 
-from emulation.mn import files, record
+from emulation.mn import record
 from emulation.mn.missing import MissingPrograms, write_sudo
 from emulation.mn.session import (
     AGAIN,
@@ -46,6 +51,8 @@ PREPARING: Final = 30.0
 TO_LEAVE: Final = 3.0
 """Seconds that the script's `atexit` handlers may take."""
 FAILED, INTERRUPTED = 1, 130
+FILES: Final = "files"
+"""Folder in the run folder."""
 
 
 class Outcome:
@@ -80,8 +87,8 @@ def main(arguments: list[str]) -> int:
         session.say("the script ended without building a network: call net.build()")
     missing.report()
     os.chdir("/")
-    if (session.spec.folder / files.FILES).is_dir():
-        files.tidy(session.spec.folder / files.FILES)
+    if (session.spec.folder / FILES).is_dir():
+        tidy_files(session.spec.folder / FILES)
     _write(session, outcome)
     return outcome.code
 
@@ -166,7 +173,7 @@ def _run(session: Session, nets: list[Any], missing: MissingPrograms) -> None:
     sys.path.extend(own)
     shared = [path for path in (os.environ.get("PYTHONPATH"), *own) if path]
     os.environ["PYTHONPATH"] = os.pathsep.join(shared)  # of the nodes' programs
-    files.enter(spec.folder, spec.script)
+    enter_files(spec.folder, spec.script)
     missing.watch()
     if spec.seconds is not None:
         session.allow(spec.seconds + TO_BUILD)
@@ -312,6 +319,27 @@ def _write(session: Session, outcome: Outcome) -> None:
     record.write(spec.folder, ended)
     for network in session.networks[1:]:
         record.write(network.folder, ended)
+
+
+def enter_files(run_folder: Path, script: Path) -> Path | None:
+    """Make the folder and go there; None if the script needs the one in which we are."""
+    if b"../" in script.read_bytes():
+        return None
+    here, folder = Path.cwd(), run_folder / FILES
+    folder.mkdir()
+    for entry in here.iterdir():
+        (folder / entry.name).symlink_to(entry)
+    os.chdir(folder)
+    return folder
+
+
+def tidy_files(folder: Path) -> None:
+    """Remove the links, and the folder if nothing is left."""
+    for entry in folder.iterdir():
+        if entry.is_symlink():
+            entry.unlink()
+    with suppress(OSError):
+        folder.rmdir()
 
 
 if __name__ == "__main__":

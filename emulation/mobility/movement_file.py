@@ -14,16 +14,18 @@ of the tracks (equirectangular; within 0.1 % up to 50 km from there).
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 from xml.etree import ElementTree
 
 from emulation.errors import ScenarioError
 from emulation.mobility import ns2
-from emulation.mobility.trajectory import Waypoint
+from emulation.mobility.base import Generators
+from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.plain_file import read_plain_file
 
 EARTH: Final = 6_371_008.8
@@ -182,3 +184,38 @@ def _number(word: str) -> float:
     if abs(value) > ns2.LARGEST or not math.isfinite(value):
         raise ValueError(f"{word} is out of range")
     return value
+
+
+class Replay:
+    """Moves node i along the i-th trajectory, without randomness."""
+
+    road_map: ClassVar[None] = None
+
+    def __init__(self, tracks: Sequence[tuple[Waypoint, ...]]) -> None:
+        self._tracks = list(tracks)
+
+    def __len__(self) -> int:
+        return len(self._tracks)
+
+    @property
+    def area(self) -> tuple[float, float, float, float]:
+        """The box around all trajectories, at least a metre wide and high."""
+        x0, x1 = _span([point.x for track in self._tracks for point in track])
+        y0, y1 = _span([point.y for track in self._tracks for point in track])
+        return x0, y0, x1, y1
+
+    def positions(self, count: int, rng: random.Random) -> list[Position2D]:
+        """Return the initial positions of the first `count` nodes."""
+        return [(track[0].x, track[0].y) for track in self._tracks[:count]]
+
+    def trajectories(
+        self, positions: Sequence[Position2D], duration: float, generators: Generators
+    ) -> list[tuple[Waypoint, ...]]:
+        """Return the trajectories of the first nodes, for any positions and duration."""
+        return self._tracks[: len(positions)]
+
+
+def _span(values: list[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    middle = (low + high) / 2
+    return (low, high) if high - low >= 1.0 else (middle - 0.5, middle + 0.5)

@@ -30,9 +30,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from capture.lifetime import die_with_parent
-from capture.limits import allow_descriptors, explained
 from capture.namespaces import network_namespace
+from capture.process import allow_descriptors, die_with_parent, explained
 from emulation.media.control import ControlError, ControlServer
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation

@@ -11,14 +11,14 @@ unless another check fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
-from emulation.scenario.records import Check, Fidelity
+from emulation.scenario.records import Check, Fidelity, ProcessUsage
 from nodeapp.wire import CLIENT_PORT, NODE_PORT
 
 LATE_MEDIAN: Final = "frames delivered late, median"
@@ -208,3 +208,26 @@ def socket_drops(pid: int, ports: Iterable[int]) -> int:
         if fields[1].rpartition(":")[2] in wanted:
             drops += int(fields[-1])
     return drops
+
+
+def usage(processes: Iterable[tuple[str, int]]) -> Iterator[ProcessUsage]:
+    """Yield what each of some processes (its node, its id) and its descendants have used.
+
+    Those that have ended are left out.
+    """
+    children: dict[int, list[int]] = {}
+    for process in psutil.process_iter(["ppid"]):
+        children.setdefault(process.info["ppid"], []).append(process.pid)
+    pending = list(processes)
+    for node, pid in pending:
+        pending += [(node, child) for child in children.get(pid, ())]
+        with suppress(psutil.Error):
+            seen = psutil.Process(pid)
+            times = seen.cpu_times()
+            yield ProcessUsage(
+                node=node,
+                # Node apps are forked: their own name is that of the process they come from.
+                program="nodeapp" if "nodeapp" in seen.cmdline() else seen.name(),
+                cpu_seconds=times.user + times.system,
+                memory=seen.memory_full_info().pss,
+            )

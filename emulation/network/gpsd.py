@@ -23,9 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from capture.lifetime import die_with_parent
-from capture.limits import allow_descriptors, explained
 from capture.namespaces import network_namespace
+from capture.process import allow_descriptors, die_with_parent, explained
 from emulation.media.control import ControlError, ControlServer
 from emulation.mobility.trajectory import Trace, Waypoint
 from nodeapp.gps import GPSD_PORT, Plane, encode_report, encode_version, encode_watch

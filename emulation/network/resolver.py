@@ -28,11 +28,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from capture.lifetime import die_with_parent
-from capture.limits import allow_descriptors, explained
 from capture.namespaces import network_namespace
+from capture.process import allow_descriptors, die_with_parent, explained, raise_priority
 from emulation.media.netlink_wire import NetlinkError, attributes, messages
-from emulation.media.priority import raise_priority
 from emulation.network import rtnetlink
 from emulation.network.rtnetlink import NEIGHBOUR
 

@@ -24,9 +24,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from capture.lifetime import die_with_parent
-from capture.limits import explained
 from capture.namespaces import network_namespace
+from capture.process import die_with_parent, explained
 from emulation.media.control import ask
 from emulation.network import rtnetlink
 

@@ -31,7 +31,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, Final
 
-from capture.lifetime import die_with_parent
+from capture.process import die_with_parent
 from emulation.network import holder
 from emulation.network.liveness import is_stopped
 from emulation.network.processes import kill

@@ -1,15 +1,18 @@
 """Faults of radios, by name, over the media of a network; several may overlap.
 
-Anything that two faults take down is up again when both have ended.
+Anything that two faults take down is up again when both have ended.  `Disturbances` are of packets,
+not of radios: whoever hands packets to nodes asks when the copies of one arrive, both under the
+virtual clock and between TAP devices.  Several disturbances of two nodes add up.
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from emulation.radio.jammer import Jammer, Line
+from emulation.radio.link_row import Jammer, Line
 from emulation.radio.medium import Medium
 
 
@@ -104,3 +107,49 @@ class RadioFaults:
 def _jammer(fault: RadioFault) -> Jammer:
     assert fault.position is not None
     return Jammer(*fault.position, fault.power_dbm, fault.duty, fault.period)
+
+
+class Disturbance(Protocol):
+    """A fault as `emulation.scenario.faults.Fault` describes it."""
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """Names of the two nodes."""
+
+    @property
+    def lose(self) -> float:
+        """Share of the packets that are lost."""
+
+    @property
+    def duplicate(self) -> float:
+        """Share of the others that arrive twice."""
+
+    @property
+    def delay(self) -> float:
+        """Seconds by which a packet is late at most."""
+
+
+class Disturbances:
+    """The disturbances that are active; `rng` draws what happens to a packet."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self.active: list[Disturbance] = []
+
+    def begin(self, fault: Disturbance) -> None:
+        """Begin to disturb two nodes."""
+        self.active.append(fault)
+
+    def end(self, fault: Disturbance) -> None:
+        self.active.remove(fault)
+
+    def copies(self, names: Collection[str]) -> list[float]:
+        """Return how late each copy of a packet between two nodes is, seconds; none if lost."""
+        copies = [0.0]
+        for fault in self.active:
+            if set(fault.nodes) != set(names):
+                continue
+            copies = [late for late in copies if self._rng.random() >= fault.lose]
+            copies += [late for late in copies if self._rng.random() < fault.duplicate]
+            copies = [late + fault.delay * self._rng.random() for late in copies]
+        return copies

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from emulation.radio.air import Air, Coding, FrameJob, Transmission
-from emulation.radio.jammer import Jammer
+from emulation.radio.link_row import Jammer
 from emulation.radio.links import Links
 from emulation.radio.sensing import CarrierSense
 

@@ -8,14 +8,25 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 
 from emulation.radio.errors import CERTAIN, SurvivalTable
-from emulation.radio.jammer import Jammer
 from emulation.radio.propagation import Floats, Indices
 
+Line = tuple[float, float, float, float]
+"""x0, y0, x1, y1 of two points of a line, metres."""
 HOPELESS: Final = math.log(CERTAIN)
 Outcome = tuple[tuple[int, ...], tuple[tuple[int, float], ...]]
 """Receivers certain to get a broadcast, and others with their probability."""
 WHOLE_ROWS: Final = 5000
 """Most stations for which a row with interference holds a dense array of powers: 40 kB."""
+
+
+class Jammer(NamedTuple):
+    """Radiates noise of `power_dbm` (isotropic) from (x, y), metres: `duty` of each `period`, s."""
+
+    x: float
+    y: float
+    power_dbm: float
+    duty: float
+    period: float
 
 
 class Surroundings:

@@ -39,8 +39,7 @@ from emulation.radio.budget import (
 from emulation.radio.differences import Differences
 from emulation.radio.errors import SurvivalTable, survival_table, threshold_table
 from emulation.radio.grid import Grid
-from emulation.radio.jammer import Jammer, Line
-from emulation.radio.link_row import JamRow, Link, LinkRow, LinkTable, Matrix
+from emulation.radio.link_row import Jammer, JamRow, Line, Link, LinkRow, LinkTable, Matrix
 from emulation.radio.propagation import Floats, Indices, link_loss_db
 from emulation.radio.snapshot import WORTH_BLOCKS, Reach, Snapshot, sensed
 from emulation.radio.spec import RadioSpec, UnitDisk

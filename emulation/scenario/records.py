@@ -42,7 +42,7 @@ class CodeRecord(Record):
 
 
 class Owner(Record):
-    """The process that makes a run (`emulation.scenario.owner`)."""
+    """The process that makes a run (`emulation.scenario.provenance`)."""
 
     pid: int
     began: int

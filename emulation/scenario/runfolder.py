@@ -32,9 +32,8 @@ from emulation.errors import RunFolderError, ScenarioError, first_problem
 from emulation.plain_file import read_plain_file
 from emulation.scenario import prompt
 from emulation.scenario.faults import Fault
-from emulation.scenario.owner import cause_of_death, this_process
 from emulation.scenario.prompt import PromptCommand
-from emulation.scenario.provenance import code
+from emulation.scenario.provenance import cause_of_death, code, this_process
 from emulation.scenario.records import (
     DefectRecord,
     Ended,

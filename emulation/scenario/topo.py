@@ -32,10 +32,9 @@ from emulation.radio.wire import WireSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.scenario.connectivity import connected
 from emulation.scenario.faults import make_faults
-from emulation.scenario.navigation import announcements
 from emulation.scenario.radio_settings import RadioSettings
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario, WorkloadSpec
-from emulation.workloads.base import Operation, Workload
+from emulation.workloads.base import Operation, Workload, announcements
 from nodeapp.parameters import Parameter, parameters_of
 from nodeapp.pubsub.registry import service_of
 

@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from emulation.radio.disturbances import Disturbances
+from emulation.radio.faults import Disturbances
 from emulation.scenario.faults import Fault, position_error
 from emulation.scenario.scenario import Scenario
-from emulation.virtual.channel import Channel, Hand
+from emulation.virtual.channel import Carried, Channel, Hand, Message
 from emulation.virtual.clock import Clock
 from emulation.virtual.host import VirtualHost
-from emulation.virtual.message import Carried, Message
 from emulation.virtual.recording import VirtualRecorder
 from nodeapp.pubsub.base import Service
 from nodeapp.wire import Frame

@@ -32,9 +32,8 @@ from emulation.radio.losses import LossLog
 from emulation.radio.mac import octets
 from emulation.radio.medium import BROADCAST
 from emulation.scenario.scenario import Scenario
-from emulation.virtual.channel import Hand
+from emulation.virtual.channel import Carried, Hand
 from emulation.virtual.clock import Clock
-from emulation.virtual.message import Carried
 from emulation.virtual.packets import mac_of
 from emulation.virtual.recording import VirtualRecorder, unix_ns
 from emulation.wifi.cells import Cells, RadioChannel, faults_of

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capture.decode import Columns, decode_records, read_header
-from capture.pcap import RECORD, pcap_header, pcap_record
+from capture.files import RECORD, pcap_header, pcap_record
 from capture.scan import ETHERNET
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import RunFolder

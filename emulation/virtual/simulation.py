@@ -20,13 +20,12 @@ from emulation.mobility.contacts import Contacts
 from emulation.radio.medium import BROADCAST as TO_ALL
 from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.virtual.adhoc import AdHocChannel
-from emulation.virtual.channel import Channel, Hand
+from emulation.virtual.channel import Carried, Channel, Hand, Message
 from emulation.virtual.client import WorkloadClient
 from emulation.virtual.clock import Clock
 from emulation.virtual.faults import DisturbedHand, VirtualFaults
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.mesh import MeshChannel
-from emulation.virtual.message import Carried, Message
 from emulation.virtual.packets import HEADERS, LARGEST_WHOLE, frame_lengths
 from emulation.virtual.recording import VirtualRecorder
 from emulation.virtual.wired import WiredChannel

@@ -14,8 +14,7 @@ from emulation.radio.losses import LossLog
 from emulation.radio.medium import Medium
 from emulation.radio.wire import WireMedium
 from emulation.scenario.scenario import Scenario
-from emulation.virtual.channel import Hand
-from emulation.virtual.message import Carried
+from emulation.virtual.channel import Carried, Hand
 
 
 class WiredChannel:

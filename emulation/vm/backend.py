@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from emulation.backends.base import Backend, BackendError, LiveRun, Observer
+from emulation.errors import VmError
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.vm import tools
-from emulation.vm.errors import VmError
 from emulation.vm.machine import Machine
 from emulation.vm.qemu import Share
 from emulation.vm.run import MachineOptions, booted, guest_environment, run_in_vm

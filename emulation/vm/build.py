@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
+from emulation.errors import VmError
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import kernel, mirror, tools
-from emulation.vm.errors import VmError
 from emulation.vm.inputs import DEBIAN_PACKAGES, PYTHON, SUITE, ImageInputs, inputs_of
 from emulation.vm.machine import start_tied
 from emulation.vm.qemu import pad

@@ -27,11 +27,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import PROJECT
 from emulation.vm import qemu
 from emulation.vm.code import pack
-from emulation.vm.errors import VmError
 from emulation.vm.logs import failure, time_is_up
 from emulation.vm.machine import Bootable, Sink
 from emulation.vm.preloaded import DESCRIPTION, FILES

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from emulation.errors import VmError
 from emulation.network.processes import PROJECT
-from emulation.vm.errors import VmError
 
 SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from emulation.vm.errors import VmError
+from emulation.errors import VmError
 
 KEPT: Final = 20
 TAIL: Final = 1 << 16

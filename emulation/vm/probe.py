@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from emulation.errors import VmError
 from emulation.vm import qemu
-from emulation.vm.errors import VmError
 from emulation.vm.machine import Bootable, start_tied
 from emulation.vm.qemu import Accelerator, Hardware
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from emulation.errors import VmError
 from emulation.vm.channel import PORT
-from emulation.vm.errors import VmError
 
 Accelerator = Literal["kvm", "tcg"]
 

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Final
 
-from emulation.vm.errors import VmError
+from emulation.errors import VmError
 
 POLL: Final = 0.1
 """Seconds."""

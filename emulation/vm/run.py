@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
+from emulation.errors import VmError
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.vm import closed, code, probe, qemu
 from emulation.vm.build import BuildObserver, Image, cache_folder, ensure_image
-from emulation.vm.errors import VmError
 from emulation.vm.inputs import PYTHON
 from emulation.vm.logs import new_log
 from emulation.vm.machine import Machine, Sink

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
+from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
 from emulation.vm import qemu
-from emulation.vm.errors import VmError
 from emulation.vm.logs import failure, how_it_ended
 from emulation.vm.machine import Bootable, start_tied
 from emulation.vm.qmp import Qmp

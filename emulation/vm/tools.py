@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from emulation.errors import VmError
 from emulation.network.processes import PROJECT
-from emulation.vm.errors import VmError
 
 PACKAGES: Final = {
     "mmdebstrap": "mmdebstrap",

@@ -15,12 +15,12 @@ from typing import Final
 
 from emulation.backends.base import Backend, BackendError, LiveRun, Observer
 from emulation.backends.registry import backends
+from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.vm.backend import GuestReports, vm_obstacles
 from emulation.vm.closed import run_closed
-from emulation.vm.errors import VmError
 from emulation.vm.preloaded import FILES
 from emulation.vm.qemu import MEMORY
 from emulation.vm.run import image_in_use

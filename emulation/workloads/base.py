@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from emulation.mobility.routes import Leg
 from nodeapp.events import MAX_EVENT
 from nodeapp.parameters import Parameter, parameters_of
 
@@ -69,3 +70,17 @@ class Workload(ABC):
         `nodes` are those that may have clients: their ids, with their names.  Raises
         `ScenarioError` if the workload does not fit them or the duration.
         """
+
+
+def announcements(routes: Iterable[tuple[int, Leg]]) -> tuple[Operation, ...]:
+    """Return the operations that announce legs to the clients at nodes, in order of time."""
+    operations = [
+        Operation(
+            time=max(leg.time, 0.0),
+            node=node,
+            action="navigate",
+            event=dict(zip(Leg._fields[1:], leg[1:], strict=True)),
+        )
+        for node, leg in routes
+    ]
+    return tuple(sorted(operations, key=lambda operation: operation.time))

@@ -15,18 +15,16 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from nodeapp import wire
 from nodeapp.events import MAX_EVENT, Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.predicates import Value
-from nodeapp.pubsub.promises import Promises
 from nodeapp.wire import Frame, Kind, WireError
 
 Handler = Callable[[Frame, int], None]
-
 HOLD_TIME: Final = 30.0
 """Seconds for which every event is known; DUP_HOLD_TIME of OLSR (RFC 3626, 18.3)."""
 HELD_EVENTS: Final = 8192
@@ -38,6 +36,29 @@ GENERATION: Final = 4096
 MAX_PUBLISHERS: Final = 4096
 MAX_REMEMBERED: Final = 1 << 17
 """Events of all publishers together; the publisher heard of first is forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """Promises over a radio that loses nothing within range, and the times that they take, s."""
+
+    served: bool = True
+    """Once all has been still for `settle`, a subscriber hears of one of a publisher's last few
+    events that match, at least."""
+    delivered: bool = True
+    """It hears of all of them."""
+    settle: float = 30.0
+    """From the last change (a subscription, a move, a fault's end) until that is so."""
+    arrival: float = 5.0
+    """From an event's publication, or the last change after it, to its last frame."""
+    frames: int = 500
+    """Of one event, at most; nodes that send more are taken to send it without end."""
+    reach: float = 1.0
+    """Share of the radio range within which neighbours have to be for that."""
+    outlives: bool = True
+    """Whether all that holds also after nodes are gone for good, among the others."""
+    misplaced: bool = True
+    """Whether all that holds also while nodes take themselves to be elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,3 +367,23 @@ class Service(abc.ABC):
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports of the protocol, in types of CBOR: numbers, texts, maps."""
         return {"counters": dict(self.counters), "local subscriptions": len(self.local)}
+
+
+class Refreshing(Protocol):
+    """A service with soft state elsewhere; its parameters have an interval and its jitter."""
+
+    host: Host
+    parameters: Any
+
+    def refresh(self) -> None:
+        """Tell it again."""
+
+
+def refresh_forever(service: Refreshing) -> None:
+    """Refresh now, and again after each interval; an internal error costs one refresh."""
+    try:
+        service.refresh()
+    finally:
+        jitter = service.parameters.refresh_jitter
+        wait = service.parameters.refresh_interval * (1 + service.host.rng.uniform(-jitter, jitter))
+        service.host.call_later(wait, refresh_forever, service)

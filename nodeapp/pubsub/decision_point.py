@@ -5,8 +5,9 @@ A subscriber sends each of its subscriptions to the decision point of the topic 
 is known (`subscription_table`); it is kept there as soft state.  Nothing is handed
 over when another node becomes the decision point, and nothing is withdrawn: the next refresh builds
 the state, the timeout removes it (3.4).  The two kinds differ in what they do with the
-subscriptions: a broker evaluates the events itself (`broker`), a rendezvous node hands the
-subscriptions to the publishers, which do (`rendezvous`).
+subscriptions: a broker evaluates topic, content and access policy of each event itself, and sends
+it once to each subscriber that qualifies, by its id and latest location (`Broker`); a rendezvous
+node hands the subscriptions to the publishers, which do (`rendezvous`).
 
 A scheme is a decision point, a routing protocol and a hash function, put together by a line:
 
@@ -34,7 +35,14 @@ from nodeapp.events import Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.parameters import Param
-from nodeapp.pubsub.base import Environment, Handler, RefusedError, Service
+from nodeapp.pubsub.base import (
+    Environment,
+    EventIds,
+    Handler,
+    RefusedError,
+    Service,
+    refresh_forever,
+)
 from nodeapp.pubsub.messages import (
     MAX_SUBSCRIPTION,
     MAX_TOPIC,
@@ -44,10 +52,9 @@ from nodeapp.pubsub.messages import (
     encode_subscription,
     issuer_of,
 )
-from nodeapp.pubsub.refreshing import refresh_forever
 from nodeapp.pubsub.subscription_table import SubscriptionTable
 from nodeapp.pubsub.topic_hash import TopicHash
-from nodeapp.wire import BROADCAST, FLAG_REPLICA, Frame, Kind
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind
 
 
 @dataclass(frozen=True)
@@ -231,3 +238,40 @@ class DecisionPoint(Service):
             "subscriptions without room": self.subscriptions.refused,
         }
         return super().status() | self.router.status() | stored
+
+
+class Broker(DecisionPoint):
+    """Subscriber, publisher and broker in one."""
+
+    Parameters = DecisionPointParameters
+
+    def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
+        super().__init__(host, environment, parameters)
+        self.arrivals[Kind.EVENT] = self._event_arrived
+        self._processed = EventIds()
+
+    def disseminate(self, event: Event) -> None:
+        assert event.topic is not None
+        self.send_to_point(event.topic, self.event_frame(event))
+
+    def _event_arrived(self, frame: Frame) -> None:
+        event = Event.decode(frame.publisher, frame.sequence, frame.body)
+        if frame.destination == ANY_NODE or self._is_broker_of(event, frame):
+            self._process(frame, event)
+        else:
+            self.deliver(frame)
+
+    def _is_broker_of(self, event: Event, frame: Frame) -> bool:
+        """Return whether a frame for this node is for it as the broker, if topics hash to ids.
+
+        As the broker it sends copies to others only, so it gets none as a subscriber.
+        """
+        target = None if event.topic is None else self.topic_hash(event.topic)
+        return target is not None and target.node == self.host.node_id
+
+    def _process(self, frame: Frame, event: Event) -> None:
+        if not self._processed.add(frame.publisher, frame.sequence, frame.body, self.host.now()):
+            self.counters["duplicates"] += 1
+            return
+        self.counters["processed as broker"] += 1
+        self.send_to_subscribers(frame, event, self.subscriptions)

@@ -52,7 +52,7 @@ from nodeapp.events import Event, Subscription
 from nodeapp.geometry import squared_distance
 from nodeapp.host import Host
 from nodeapp.parameters import Param, ParameterError
-from nodeapp.pubsub.base import Environment, RefusedError, Service
+from nodeapp.pubsub.base import Environment, Promises, RefusedError, Service, refresh_forever
 from nodeapp.pubsub.messages import (
     MAX_SUBSCRIPTION,
     MAX_TOPIC,
@@ -61,8 +61,6 @@ from nodeapp.pubsub.messages import (
     encode_advertisement,
     encode_subscription,
 )
-from nodeapp.pubsub.promises import Promises
-from nodeapp.pubsub.refreshing import refresh_forever
 from nodeapp.pubsub.rendezvous_cell import (
     MAX_REPLICAS,
     Key,

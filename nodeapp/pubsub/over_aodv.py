@@ -18,10 +18,8 @@ from typing import Annotated, Any
 from nodeapp.events import Event
 from nodeapp.host import Host
 from nodeapp.parameters import Param
-from nodeapp.pubsub.base import Environment
-from nodeapp.pubsub.broker import Broker
-from nodeapp.pubsub.decision_point import DecisionPoint, Routing
-from nodeapp.pubsub.promises import Promises
+from nodeapp.pubsub.base import Environment, Promises
+from nodeapp.pubsub.decision_point import Broker, DecisionPoint, Routing
 from nodeapp.pubsub.rendezvous import Rendezvous
 from nodeapp.pubsub.topic_hash import NodeHash
 from nodeapp.routing.aodv import Aodv, AodvParameters

@@ -23,8 +23,7 @@ from typing import Annotated, Final
 
 from nodeapp.geometry import Point, squared_distance
 from nodeapp.parameters import Param
-from nodeapp.pubsub.broker import Broker
-from nodeapp.pubsub.decision_point import DecisionPoint, Routing
+from nodeapp.pubsub.decision_point import Broker, DecisionPoint, Routing
 from nodeapp.pubsub.rendezvous import Rendezvous
 from nodeapp.pubsub.topic_hash import CellHash, LocationHash, WaypointHash
 from nodeapp.routing.gpsr import Gpsr

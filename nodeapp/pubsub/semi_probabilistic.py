@@ -40,7 +40,14 @@ from nodeapp.events import Event, Subscription
 from nodeapp.host import Host
 from nodeapp.parameters import Param
 from nodeapp.pubsub.addressees import UNICAST, Addressing, broadcast_to, is_for
-from nodeapp.pubsub.base import Environment, EventIds, RefusedError, Service
+from nodeapp.pubsub.base import (
+    Environment,
+    EventIds,
+    Promises,
+    RefusedError,
+    Service,
+    refresh_forever,
+)
 from nodeapp.pubsub.interests import (
     MAX_SUBSCRIPTION,
     InterestTable,
@@ -48,8 +55,6 @@ from nodeapp.pubsub.interests import (
     encode_interests,
 )
 from nodeapp.pubsub.messages import Stamps
-from nodeapp.pubsub.promises import Promises
-from nodeapp.pubsub.refreshing import refresh_forever
 from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.routing.neighbours import Neighbours
 from nodeapp.wire import BROADCAST, Frame, Kind, WireError

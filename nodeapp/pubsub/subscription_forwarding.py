@@ -39,9 +39,8 @@ from nodeapp.events import Event, Subscription
 from nodeapp.host import Host
 from nodeapp.parameters import Param
 from nodeapp.pubsub.addressees import UNICAST, Addressing, broadcast_to, is_for
-from nodeapp.pubsub.base import Environment, EventIds, RefusedError, Service
+from nodeapp.pubsub.base import Environment, EventIds, Promises, RefusedError, Service
 from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, TableFullError, encode_pattern
-from nodeapp.pubsub.promises import Promises
 from nodeapp.pubsub.table_links import TableLinks
 from nodeapp.routing.spanning_tree import SpanningTree, TreeParameters
 from nodeapp.wire import Frame, Kind

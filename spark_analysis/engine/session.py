@@ -31,8 +31,8 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from capture.process import low_limits
 from emulation.network.interrupts import undisturbed
-from emulation.network.limits import low_limits
 from emulation.network.liveness import IDLE_LIMIT, Watch
 from emulation.network.processes import end_processes, ended
 from spark_analysis.captures.source import PcapDataSource

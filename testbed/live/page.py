@@ -28,7 +28,7 @@ from threading import BoundedSemaphore, Event, Thread
 from typing import Any, Final, Protocol, Self
 from urllib.parse import parse_qs, urlsplit
 
-from capture.lifetime import die_with_parent
+from capture.process import die_with_parent
 from emulation.caller import drop
 from emulation.errors import RunFolderError
 from emulation.network.processes import share_as

@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 
 from capture.namespaces import network_namespace
+from capture.process import exact_timers, raise_priority
 from emulation.media.control import request
-from emulation.media.priority import exact_timers, raise_priority
 from emulation.radio.airtime import OFDM_RATES, phy_for
 from emulation.radio.spec import RadioSpec
 from tests.emulation.media.tap_stations import Station, medium, namespaces, write_config

@@ -4,7 +4,7 @@ import errno
 import os
 import resource
 
-from capture.limits import explained
+from capture.process import explained
 
 
 def test_too_many_open_files_names_the_limit() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from nodeapp.exact import run
+from nodeapp.__main__ import run_exactly
 
 
 def test_timers_end_within_a_fraction_of_a_millisecond() -> None:
@@ -20,7 +20,7 @@ def test_timers_end_within_a_fraction_of_a_millisecond() -> None:
             await ended
             late.append(loop.time() - due)
 
-    run(wait())
+    run_exactly(wait())
     assert 0.0 <= min(late) < 0.0002  # rounded up to 2 ms, all would be later
 
 
@@ -38,7 +38,7 @@ def test_what_arrives_is_read_while_a_timer_runs() -> None:
         timer.cancel()
         loop.remove_reader(one)
 
-    run(serve())
+    run_exactly(serve())
     one.close()
     other.close()
     assert found == [b"x"]

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from emulation.scenario.scenario import Scenario
+from emulation.virtual.channel import Message
 from emulation.virtual.host import VirtualHost
-from emulation.virtual.message import Message
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event, fingerprint

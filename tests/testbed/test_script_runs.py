@@ -14,7 +14,7 @@ from emulation.mn.record import NETWORK, ScriptRecord
 from emulation.mn.recording import SAMPLES
 from emulation.mn.session import LIMITS
 from emulation.network.processes import PROJECT
-from emulation.scenario.owner import this_process
+from emulation.scenario.provenance import this_process
 from emulation.scenario.records import Fidelity, Owner
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.scripts.schemas import SCRIPT_TABLES

@@ -11,7 +11,6 @@ from typing import Final
 
 from emulation.backends.base import BackendError
 from emulation.network.driver import client_socket
-from emulation.network.node_app import node_arguments
 from emulation.network.processes import (
     GRACE,
     Process,
@@ -27,6 +26,7 @@ from emulation.network.warm import Warm
 from emulation.scenario.faults import clock_ahead
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import NodeSpec, Scenario
+from nodeapp.gps import GPSD_PORT
 from nodeapp.pubsub import registry
 from nodeapp.wire import Frame, Kind, decode, decode_body
 
@@ -39,6 +39,7 @@ ENDING: Final = 0.1
 CONNECTING: Final = 15.0
 """Seconds that middlewares may take to connect, before a run begins without those that do not."""
 TRACEBACK: Final = "Traceback (most recent call last)"
+GPSD: Final = f"127.0.0.1:{GPSD_PORT}"
 
 
 class NodeApps(dict[str, Process]):
@@ -208,3 +209,33 @@ class NodeApps(dict[str, Process]):
             end(process, max(0.0, deadline - time.monotonic()))
         if self._warm is not None:
             self._warm.close()
+
+
+def node_arguments(
+    scenario: Scenario, spec: NodeSpec, road_map: Path, brokers: Path, key: Path | None = None
+) -> list[str]:
+    """Return the command line of a node app, after `python -m nodeapp`.
+
+    `road_map` is the file with the scenario's map, if it has one, `brokers` the file with the
+    brokers of its mesh, and `key` the file with the key.
+    """
+    arguments = ["--id", str(spec.id), "--interface", spec.interface, "--gpsd", GPSD]
+    arguments += ["--protocol", scenario.protocol.name, "--seed", str(scenario.seed)]
+    # "=": a negative coordinate must not look like an option.
+    arguments.append("--area=" + ",".join(str(edge) for edge in scenario.area))
+    if scenario.radio.range is not None:
+        arguments += ["--range", str(scenario.radio.range)]
+    environment = scenario.environment()
+    if environment.waypoints:
+        arguments += ["--map", str(road_map)]
+    if environment.brokers:
+        arguments += ["--brokers", str(brokers)]
+    if environment.wired:
+        arguments.append("--wired")
+    if environment.nodes:
+        arguments += ["--nodes", str(environment.nodes)]
+    for name, value in scenario.protocol.parameters.items():
+        arguments += ["--set", f"{name}={value}"]
+    if scenario.key is not None and key is not None:
+        arguments += ["--key-file", str(key)]
+    return arguments

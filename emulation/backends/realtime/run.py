@@ -42,22 +42,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from capture.limits import explained
+from capture.process import explained
 from emulation.backends.base import RUNNING, Backend, BackendError, LiveRun, Observer
 from emulation.backends.defects import DefectLogs, Defects
 from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbone
 from emulation.backends.realtime.faults import Faults
-from emulation.backends.realtime.helpers import Helpers
+from emulation.backends.realtime.helpers import Helpers, recorder_config
 from emulation.backends.realtime.node_apps import NodeApps
-from emulation.backends.realtime.recorder import recorder_config
 from emulation.backends.realtime.signs import Heartbeat, Replaced, Sign
 from emulation.backends.realtime.watchdog import Watchdog
 from emulation.media.control import answers, ask
 from emulation.media.control import request as control_request
-from emulation.network.fidelity import CpuSampler, assess, dropped_by_sockets
+from emulation.network.fidelity import CpuSampler, assess, dropped_by_sockets, usage
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import StateFolder, await_condition, last_line, read_json
-from emulation.network.usage import usage
 from emulation.scenario.records import Ended, Usage
 from emulation.scenario.runfolder import RunFolder, unix_ns_of
 from emulation.scenario.scenario import NodeSpec, Scenario

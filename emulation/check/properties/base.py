@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from emulation.check.observed import EventId, Observed
-from nodeapp.pubsub.promises import Promises
+from nodeapp.pubsub.base import Promises
 
 
 class Violation(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from emulation.check.observed import Observed
 from emulation.check.properties.base import Property, Violation
-from nodeapp.pubsub.promises import Promises
+from nodeapp.pubsub.base import Promises
 
 
 class Defect(Property):

@@ -10,7 +10,7 @@ from emulation.check.properties.base import Property
 from emulation.errors import ScenarioError
 from nodeapp.discovery import modules_in, subclass_in
 from nodeapp.parameters import suggestion
-from nodeapp.pubsub.promises import Promises
+from nodeapp.pubsub.base import Promises
 
 _OTHERS: Final = frozenset({"base", __name__.rpartition(".")[2]})
 

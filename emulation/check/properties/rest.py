@@ -8,7 +8,7 @@ from typing import Final
 from emulation.check.observed import REST, Observed, observe
 from emulation.check.properties.base import Property, Violation
 from emulation.scenario.scenario import Scenario
-from nodeapp.pubsub.promises import Promises
+from nodeapp.pubsub.base import Promises
 
 QUIET: Final = 3.0
 """Frames a second of a node that are beacons, whatever it is: nothing to compare."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from emulation.check.observed import Observed
 from emulation.check.properties.base import Property, Violation
-from nodeapp.pubsub.promises import Promises
+from nodeapp.pubsub.base import Promises
 
 
 class SubscribersServed(Property):

@@ -8,7 +8,7 @@ from typing import Final
 from emulation.check.observed import Notice, Observed
 from emulation.check.properties.base import Property, Violation
 from nodeapp.events import Event
-from nodeapp.pubsub.promises import Promises
+from nodeapp.pubsub.base import Promises
 
 GRACE: Final = 1.0
 """Seconds after a client has unsubscribed in which a notification may still be under way to it."""

@@ -9,13 +9,14 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final
 
-from emulation.network.stand_ins.itself import become_monitor, become_radio
 from emulation.network.stand_ins.medium import (
     DEFAULT_DBM,
     NO_DEVICE,
     NO_DEVICE_CODE,
     MediumSocket,
     ToolError,
+    become_monitor,
+    become_radio,
     mode_name,
     rate_text,
     run,

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.network.stand_ins.itself import become_monitor, become_radio
 from emulation.network.stand_ins.medium import (
     DEFAULT_DBM,
     NO_DEVICE_CODE,
     MediumSocket,
     ToolError,
+    become_monitor,
+    become_radio,
     run,
 )
 

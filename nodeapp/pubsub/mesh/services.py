@@ -12,13 +12,12 @@ from typing import Any, ClassVar, Final
 
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host
-from nodeapp.pubsub.base import Environment, RefusedError, Route, Service
+from nodeapp.pubsub.base import Environment, Promises, RefusedError, Route, Service
 from nodeapp.pubsub.mesh.broker import MakeStrategy, MeshBroker
 from nodeapp.pubsub.mesh.client import MeshClient
 from nodeapp.pubsub.mesh.parameters import MeshParameters, ProbingParameters
 from nodeapp.pubsub.mesh.strategies import Batching, Prediction, Probing
 from nodeapp.pubsub.patterns import LOCAL, TableFullError, encode_pattern
-from nodeapp.pubsub.promises import Promises
 
 MAX_SUBSCRIPTIONS: Final = 1000
 """Bytes of all subscriptions of a client: with the rest of a report they fit one frame."""

@@ -24,7 +24,7 @@ from typing import Any
 
 from nodeapp.events import Event
 from nodeapp.host import Host
-from nodeapp.pubsub.base import Environment
+from nodeapp.pubsub.base import Environment, Promises
 from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.base import OverlayService
 from nodeapp.pubsub.overlay.identifiers import SHARED, covers, distance
@@ -33,7 +33,6 @@ from nodeapp.pubsub.overlay.membership import OverlayMembership
 from nodeapp.pubsub.overlay.parameters import FLOOD, SPLIT, STATIC, OverlayParameters
 from nodeapp.pubsub.overlay.space import SpaceError
 from nodeapp.pubsub.overlay.tables import matches
-from nodeapp.pubsub.promises import Promises
 from nodeapp.wire import FLAG_FLOOD, FLAG_MULTICAST, Frame, Kind, WireError
 
 

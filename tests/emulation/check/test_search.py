@@ -20,8 +20,7 @@ from emulation.errors import ScenarioError
 from emulation.network.processes import PROJECT
 from emulation.scenario.faults import Kind
 from nodeapp.events import Event
-from nodeapp.pubsub.base import Service
-from nodeapp.pubsub.promises import Promises
+from nodeapp.pubsub.base import Promises, Service
 from nodeapp.pubsub.registry import PROTOCOLS, service_of
 from nodeapp.wire import Frame
 from nodeapp.wire import Kind as MessageKind

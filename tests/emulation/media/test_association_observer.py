@@ -14,7 +14,7 @@ from scapy.layers.dot11 import (
     Dot11ReassoResp,
 )
 
-from emulation.media.association_observer import AssociationObserver
+from emulation.media.ieee80211 import AssociationObserver
 from emulation.radio.mac import octets
 
 STATIONS = ("02:00:00:00:00:01", "02:00:00:00:00:02")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.media.lateness import Lateness
+from emulation.media.service import Lateness
 
 
 @given(st.lists(st.floats(0, 1e3), min_size=1), st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0]))

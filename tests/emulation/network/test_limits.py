@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from emulation.network.limits import low_limits
+from capture.process import low_limits
 from emulation.network.processes import PROJECT
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from emulation.network.node_app import node_arguments
+from emulation.backends.realtime.node_apps import node_arguments
 from nodeapp.__main__ import _parser
 from topologies.catalog import make_scenario
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulation.radio.faults import RadioFaults
-from emulation.radio.jammer import Jammer
+from emulation.radio.link_row import Jammer
 from emulation.radio.medium import BROADCAST, Medium
 from emulation.radio.spec import RadioSpec, UnitDisk
 from emulation.scenario.faults import Fault

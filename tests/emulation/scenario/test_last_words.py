@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from emulation.backends.tap import TapBackend
 from emulation.network.processes import PROJECT, await_condition
-from emulation.scenario import owner
+from emulation.scenario import provenance
 from emulation.scenario.records import Ended
 from emulation.scenario.runfolder import RESERVED, RunFolder, read_run
 from testbed import clean as clean_command
@@ -158,22 +158,22 @@ def test_a_run_that_was_killed_says_so_when_its_rests_are_removed(
 
 
 def test_a_process_is_told_from_another_one_of_the_same_number() -> None:
-    me = owner.this_process()
+    me = provenance.this_process()
     assert me.pid == os.getpid()
-    assert not owner.has_ended(me)
-    assert owner.has_ended(me.model_copy(update={"began": me.began - 1}))
+    assert not provenance.has_ended(me)
+    assert provenance.has_ended(me.model_copy(update={"began": me.began - 1}))
     for elsewhere in ({"boot": "another"}, {"namespace": "another"}):
         other = me.model_copy(update=elsewhere | {"began": 0})
-        assert not owner.has_ended(other), "nobody knows"
+        assert not provenance.has_ended(other), "nobody knows"
 
 
 def test_a_process_whose_end_nobody_has_asked_for_has_ended() -> None:
     with subprocess.Popen(["sleep", "300"]) as process:
-        began = owner._began(process.pid)
+        began = provenance._began(process.pid)
         assert began is not None
-        child = owner.this_process().model_copy(update={"pid": process.pid, "began": began})
-        assert not owner.has_ended(child)
+        child = provenance.this_process().model_copy(update={"pid": process.pid, "began": began})
+        assert not provenance.has_ended(child)
         process.kill()
-        assert await_condition(lambda: owner.has_ended(child), 20.0)
+        assert await_condition(lambda: provenance.has_ended(child), 20.0)
         assert process.returncode is None
-    assert owner.has_ended(child)
+    assert provenance.has_ended(child)

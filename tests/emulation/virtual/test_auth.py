@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from emulation.scenario.scenario import Scenario
+from emulation.virtual.channel import Message
 from emulation.virtual.host import VirtualHost
-from emulation.virtual.message import Message
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from nodeapp.auth import TRAILER, Seal

@@ -9,10 +9,9 @@ import pytest
 from emulation.radio.medium import BROADCAST
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.adhoc import AdHocChannel
-from emulation.virtual.channel import Channel
+from emulation.virtual.channel import Carried, Channel, Message
 from emulation.virtual.clock import Clock
 from emulation.virtual.mesh import MeshChannel
-from emulation.virtual.message import Carried, Message
 from emulation.virtual.recording import NullRecorder
 from nodeapp.wire import Frame, Kind
 from tests.emulation.mesh_lab import cells

@@ -14,12 +14,12 @@ import pytest
 
 from emulation.backends.base import BackendError
 from emulation.backends.virtual import VirtualBackend
+from emulation.errors import VmError
 from emulation.network.processes import PROJECT
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.vm import backend as module
 from emulation.vm.backend import GuestBackend
-from emulation.vm.errors import VmError
 from emulation.vm.qemu import Share
 from topologies.catalog import make_scenario
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import await_condition
 from emulation.vm import tools
 from emulation.vm.build import UNFINISHED, clean, ensure_image, find_image
-from emulation.vm.errors import VmError
 from emulation.vm.inputs import ImageInputs, inputs_of
 from tests.emulation.vm.conftest import Stages
 from tests.processes import hang

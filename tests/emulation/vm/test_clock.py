@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulation.errors import VmError
 from emulation.vm import machine as machines
 from emulation.vm import qemu
 from emulation.vm.build import Image
-from emulation.vm.clock import TOLERANCE, Reading, is_right, is_wrong, rate
-from emulation.vm.errors import VmError
-from emulation.vm.machine import Machine
+from emulation.vm.machine import TOLERANCE, Machine, Reading, clock_rate, is_right, is_wrong
 from emulation.vm.qemu import Hardware
 
 
@@ -33,7 +32,7 @@ def test_the_bounds_hold_whatever_the_answers_take(
     at_host = 50.0 + asked
     again = first.after + span + later_asked
     last = Reading(first.after + span, guest + true * (again - at_host), again + later_answered)
-    low, high = rate(first, last)
+    low, high = clock_rate(first, last)
     assert low <= true * (1 + 1e-6)
     assert high >= true * (1 - 1e-6)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
 from emulation.vm import saved
 from emulation.vm.build import Image, cache_folder
 from emulation.vm.closed import run_closed
-from emulation.vm.errors import VmError
 from emulation.vm.preloaded import FILES
 
 pytestmark = [pytest.mark.vm, pytest.mark.root]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from emulation.errors import VmError
 from emulation.vm import mirror
-from emulation.vm.errors import VmError
 from emulation.vm.inputs import PYTHON_PACKAGES, inputs_of, pinned
 
 

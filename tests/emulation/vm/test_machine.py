@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from emulation.errors import VmError
 from emulation.network.processes import PROJECT, await_condition
 from emulation.vm.build import Image
-from emulation.vm.errors import VmError
 from emulation.vm.machine import Machine
 from emulation.vm.qemu import Hardware, Share
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from emulation.errors import VmError
 from emulation.vm import probe
 from emulation.vm.build import Image
-from emulation.vm.errors import VmError
 
 pytestmark = [pytest.mark.vm, pytest.mark.root]
 
