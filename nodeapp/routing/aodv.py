@@ -192,7 +192,7 @@ class Aodv:
         """Return a valid route over a neighbour that is not lost."""
         route = self.table.valid(destination, now)
         if route is not None and self._links.is_lost(route.next_hop, now):
-            self._breaks.link_broken(route.next_hop, None, now)
+            self._breaks.link_broken(route.next_hop, now)
             return None
         return route
 
@@ -316,7 +316,7 @@ class Aodv:
         if route.expires - now < way:
             return False
         if self._links.is_lost(route.next_hop, now):
-            self._breaks.link_broken(route.next_hop, None, now)
+            self._breaks.link_broken(route.next_hop, now)
             return False
         return True
 
@@ -428,7 +428,7 @@ class Aodv:
         if lost:
             over = self.table.over(lost)  # of all at once: there may be many
             for neighbour in lost:
-                self._breaks.link_broken(neighbour, None, now, over[neighbour])
+                self._breaks.link_broken(neighbour, now, over[neighbour])
         if now >= self._next_cleaning:
             self._next_cleaning = now + self._parameters.delete_period
             self.table.expire(now)

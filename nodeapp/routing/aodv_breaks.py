@@ -52,17 +52,14 @@ class Breaks:
         self._control = control
         self._send = send
 
-    def link_broken(
-        self, neighbour: int, frame: Frame | None, now: float, over: Iterable[int] | None = None
-    ) -> None:
+    def link_broken(self, neighbour: int, now: float, over: Iterable[int] | None = None) -> None:
         """Give up the routes over a neighbour that is lost (case i), or let them be repaired.
 
-        `frame` is the data frame that it did not acknowledge, as it was received here; `over` are
-        the destinations of the routes over it, if they are known.
+        `over` are the destinations of the routes over it, if they are known.
         """
         self._links.forget(neighbour)
         self._drop_queued(neighbour)
-        repairable = self._repairs.hops_of_link(frame, now)
+        repairable = self._repairs.hops_of_link()
         broken = self._table.break_link(neighbour, now, repairable, over)
         if broken:
             self._counters["links broken"] += 1
@@ -83,7 +80,7 @@ class Breaks:
         frame = decode(datagram)
         if frame.kind in self._control:
             if self._parameters.control_breaks:
-                self.link_broken(neighbour, None, now)
+                self.link_broken(neighbour, now)
             if frame.kind == Kind.ROUTE_REPLY:
                 self._blacklist.failed(neighbour)
             return
@@ -91,7 +88,7 @@ class Breaks:
         received = frame._replace(ttl=frame.ttl + 1)
         if self._repairs.take_alone(received, frame, now):
             return
-        self.link_broken(neighbour, received, now)
+        self.link_broken(neighbour, now)
         if frame.originator != self._host.node_id:
             self._repairs.take_back(frame, now)
         elif self._parameters.salvage:

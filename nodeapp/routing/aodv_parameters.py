@@ -99,18 +99,6 @@ class AodvParameters(Ns2Clauses):
         int,
         Param("MAX_REPAIR_TTL, hops to the destination; 0: 0.3 NET_DIAMETER", low=0, high=254),
     ] = 0
-    repair_nearer: Annotated[
-        bool,
-        Param("repair only if nearer to a frame's destination than to its originator (ns-2)"),
-    ] = False
-    repair_retries: Annotated[
-        int,
-        Param(
-            "requests through the whole network after a repair's first one (6.12: none; ns-2: 4)",
-            low=0,
-            high=20,
-        ),
-    ] = 0
     blacklist: Annotated[
         bool,
         Param("ignore requests of neighbours that do not acknowledge replies for a while (6.8)"),

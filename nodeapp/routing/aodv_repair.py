@@ -12,11 +12,11 @@ If the search finds a route that is longer than the broken one was, precursors a
 ROUTE_ERROR with the N flag, which costs nobody a route.  If it finds none, they are told what they
 would have been told at first.
 
-ns-2 decides by the frame (`repair_nearer`): only if that has come farther than it had still to go
-is its route repaired, else all routes over the link are given up.  With `repair_one` all of it is
-ns-2's: the route stays as it is, and is offered to others, while frames for it wait for an ordinary
-search; if that fails nobody is told.  The route ends when as much time has passed again as before
-(its timer takes a time of day for a delay).
+ns-2 decides by the frame (`repair_one`): only if that has come farther than it had still to go is
+its route repaired, else all routes over the link are given up.  The route stays as it is, and is
+offered to others, while frames for it wait for an ordinary search; if that fails nobody is told.
+The route ends when as much time has passed again as before (its timer takes a time of day for a
+delay).
 
 Source: docs/papers.md#aodv.
 """
@@ -55,22 +55,12 @@ class Repairs:
         self._counters = counters
         self._before: dict[int, int] = {}  # destination under repair: hops of the broken route
 
-    def hops_of_link(self, frame: Frame | None, now: float) -> int:
-        """Return up to how many hops routes over a broken link are repairable.
-
-        `frame` is that whose loss told of the break, as it was received; None if silence did.
-        """
+    def hops_of_link(self) -> int:
+        """Return up to how many hops routes over a broken link are repairable."""
         parameters = self._parameters
         if not parameters.local_repair or parameters.repair_one:
             return 0
-        if parameters.repair_nearer:
-            route = None if frame is None else self._table.known(frame.destination, now)
-            if route is None or frame is None or not self._is_nearer(frame, route):
-                return 0
         return parameters.repair_hops
-
-    def _is_nearer(self, frame: Frame, route: AodvRoute) -> bool:
-        return frame.originator != self._me and self._travelled(frame) > route.hops
 
     def _travelled(self, frame: Frame) -> int:
         """Return the hops from a frame's originator to here."""
@@ -84,7 +74,9 @@ class Repairs:
         if not (self._parameters.repair_one and self._parameters.local_repair):
             return False
         route = self._table.valid(frame.destination, now)
-        if route is None or not self._is_nearer(received, route):
+        if route is None or received.originator == self._me:
+            return False
+        if self._travelled(received) <= route.hops:
             return False
         if not route.in_repair:
             route.in_repair = True
@@ -104,8 +96,6 @@ class Repairs:
         if route is None or route.valid or route.repairable <= now:
             return False
         if destination not in self._searches:
-            if self._parameters.repair_nearer and not self._is_nearer(frame, route):
-                return False
             self._before[destination] = route.hops
         if sender is not None:
             route.precursors.add(sender)

@@ -6,9 +6,8 @@ to be answered; then NET_DIAMETER, RREQ_RETRIES times more than once.  The last 
 NET_TRAVERSAL_TIME, and twice as long as the one before (binary exponential backoff).  Frames that
 wait for a destination that is not found are dropped.
 
-A repair (6.12, `aodv_repair`) is a search with a first ring of its own, and `repair_retries`
-requests through the whole network after that.  If a frame of this node's own comes to wait for the
-same destination, the search goes on after the repair has failed.
+A repair (6.12, `aodv_repair`) is a search with one ring of its own.  If a frame of this node's own
+comes to wait for the same destination, the search goes on after the repair has failed.
 
 One buffer holds the frames for all destinations; when it is full the oldest is dropped.  A frame
 whose key (`replaces`) is that of a frame that waits takes its place: it says the same, and newer.
@@ -259,12 +258,9 @@ class Searches:
         parameters, host = self._parameters, self._host
         now = host.now()
         if search.repair and search.asked > -math.inf:
-            if search.whole >= parameters.repair_retries:
-                self._repair_failed(destination, search)
-                if not search.own:
-                    return
-            else:
-                search.ttl = parameters.net_diameter
+            self._repair_failed(destination, search)
+            if not search.own:
+                return
         whole = search.ttl >= parameters.net_diameter
         if whole and search.whole > parameters.rreq_retries and not search.repair:
             self._give_up(destination, search)

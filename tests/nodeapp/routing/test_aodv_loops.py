@@ -20,8 +20,6 @@ OPTIONS = st.fixed_dictionaries(
     {
         "local_repair": st.booleans(),
         "max_repair_ttl": st.sampled_from([0, 1, 30]),
-        "repair_nearer": st.booleans(),
-        "repair_retries": st.sampled_from([0, 2]),
         "my_route_timeout": st.sampled_from([0.0, 10.0]),
         "rev_route_life": st.sampled_from([0.0, 0.5, 6.0]),
         "salvage": st.booleans(),

@@ -26,9 +26,7 @@ NS2: dict[str, Any] = {
     "buffer_timeout": 30.0,
     "salvage": False,
     "local_repair": True,
-    "max_repair_ttl": 30,
-    "repair_nearer": True,
-    "repair_retries": 4,
+    "repair_one": True,
     "blacklist": False,
 }
 """aodv.h of ns-2.35 and what aodv.cc does with it."""
