@@ -182,6 +182,26 @@ def decode_records(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.i
     return columns
 
 
+def _hold_frames(rows: npt.NDArray[np.void], space: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """Return which rows hold a whole frame in a datagram of at most `space` bytes."""
+    udp_length, route_length, body_length = (
+        rows[name].astype(np.int32) for name in ("udp_length", "route_length", "body_length")
+    )
+    ours = np.zeros(len(rows), np.bool_)
+    for port in (NODE_PORT, CLIENT_PORT):
+        ours |= rows["port_src"] == port
+        ours |= rows["port_dst"] == port
+    hold: npt.NDArray[np.bool_] = (
+        ours
+        & (udp_length <= space)
+        & (rows["version"] == VERSION)
+        & _KNOWN[rows["kind"]]
+        & (udp_length == _UDP_LENGTH + HEADER_LENGTH + route_length + body_length)
+        & (body_length <= MAX_BODY)
+    )
+    return hold
+
+
 def _decode_block(
     data: npt.NDArray[np.uint8],
     layout: np.dtype[np.void],
@@ -223,27 +243,11 @@ def _decode_block(
     for name in ("port_src", "port_dst"):
         out[name][:] = np.where(has_ports, rows[name].astype(np.int32), -1)
 
-    udp_length = rows["udp_length"].astype(np.int32)
-    route_length = rows["route_length"].astype(np.int32)
-    body_length = rows["body_length"].astype(np.int32)
-    ours = np.zeros(len(rows), np.bool_)
-    for port in (NODE_PORT, CLIENT_PORT):
-        ours |= rows["port_src"] == port
-        ours |= rows["port_dst"] == port
-    is_frame = (
-        has_ports
-        & ours
-        & is_udp
-        & is_last  # the first of several fragments is no whole datagram
-        & (udp_length <= present)
-        & (udp_length <= total_length - ip_length)
-        & (rows["version"] == VERSION)
-        & _KNOWN[rows["kind"]]
-        & (udp_length == _UDP_LENGTH + HEADER_LENGTH + route_length + body_length)
-        & (body_length <= MAX_BODY)
-    )
+    # The first of several fragments is no whole datagram.
+    is_frame = has_ports & is_udp & is_last
+    is_frame &= _hold_frames(rows, np.minimum(present, total_length - ip_length))
     out["is_frame"][:] = is_frame
     for name in _FRAME_COLUMNS:
         np.multiply(rows[name], is_frame, out=out[name], dtype=out[name].dtype, casting="unsafe")
-    start = offsets + _FRAME_AT - _IP_LENGTH + ip_length + HEADER_LENGTH + route_length
+    start = offsets + _FRAME_AT - _IP_LENGTH + ip_length + HEADER_LENGTH + rows["route_length"]
     np.multiply(start, is_frame, out=out["body_offset"])

@@ -120,6 +120,18 @@ def _markers(data: bytes) -> list[tuple[int, tuple[int, int]]]:
     return markers
 
 
+def _is_later(frame: bytes) -> bool:
+    """Return whether an IPv4 packet is a fragment without the ports, which the first one has."""
+    return int.from_bytes(frame[_ETHERNET + 6 : _ETHERNET + 8]) & 0x1FFF != 0
+
+
+def _is_own(frame: bytes, packet: bytes) -> bool:
+    """Return whether an IPv4 packet is the beginning of a datagram of the testbed's own."""
+    if frame[_ETHERNET + 9] != 17 or _is_later(frame):
+        return False
+    return bool({*struct.unpack_from(">HH", packet)} & {NODE_PORT, CLIENT_PORT})
+
+
 class ForeignDecoder:
     """Reads the frames of one capture, in their order; `ports` are the system's own."""
 
@@ -153,28 +165,26 @@ class ForeignDecoder:
         first_hop = sender == source & 0xFFFFFF
         # Of an Ethernet frame that was padded, what the IP header says.
         packet = frame[_ETHERNET + header : _ETHERNET + int.from_bytes(frame[16:18])]
-        of_packet, events = self._of_ipv4(mac, frame, packet)
-        if of_packet == "":
+        if _is_own(frame, packet):
             return None
+        of_packet, events = self._of_ipv4(mac, frame, packet)
         return ForeignFrame(sender, of_packet, first_hop, tuple(events))
 
     def _of_ipv4(
         self, mac: bytes, frame: bytes, packet: bytes
     ) -> tuple[str | None, list[tuple[int, int]]]:
-        """Return the label of a packet, empty for the testbed's own, and its events."""
+        """Return the label of a packet and its events."""
         protocol = frame[_ETHERNET + 9]
         if protocol in (1, 2):
             return (ICMP if protocol == 1 else MEMBERSHIP), []
         if protocol not in (6, 17):
             return None, []
-        later = int.from_bytes(frame[_ETHERNET + 6 : _ETHERNET + 8]) & 0x1FFF
+        later = _is_later(frame)
         ports = set() if later else {*struct.unpack_from(">HH", packet)}
         if protocol == 6 and not later:
             if not ports & self._ports:
                 return None, []
             return self._of_tcp(mac, frame[_ETHERNET + 12 : _ETHERNET + 20], packet)
-        if ports & {NODE_PORT, CLIENT_PORT}:
-            return "", []
         events = [event for _, event in _markers(packet)]
         if BABEL in ports:
             return ROUTING, []

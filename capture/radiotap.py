@@ -70,6 +70,33 @@ def _aligned(offset: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     return (offset + size - 1) & -size
 
 
+def _radiotap(packet: Fields, head: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
+    """Return flags, rate, frequency, and whether the fields end in the header of `head` bytes.
+
+    A field that is missing is 0.
+    """
+    present = packet.little(4, 4)
+    offset = np.full(len(head), 8, np.int64)
+    more = (present >> _EXTENDED) & 1 == 1
+    for _ in range(_MAX_WORDS - 1):
+        more &= offset + 4 <= head
+        if not more.any():
+            break
+        following = packet.little(offset, 4)
+        offset += 4 * more
+        more &= (following >> _EXTENDED) & 1 == 1
+    has = [(present >> bit) & 1 == 1 for bit in range(_CHANNEL + 1)]
+    offset = np.where(has[_TSFT], _aligned(offset, 8) + 8, offset)
+    flags = np.where(has[_FLAGS], packet.little(offset, 1), 0)
+    offset += has[_FLAGS]
+    rate = np.where(has[_RATE], packet.little(offset, 1), 0)
+    offset += has[_RATE]
+    offset = np.where(has[_CHANNEL], _aligned(offset, 2), offset)
+    frequency = np.where(has[_CHANNEL], packet.little(offset, 2), 0)
+    offset += 4 * has[_CHANNEL]
+    return flags, rate, frequency, ~more & (offset <= head)
+
+
 def decode_air(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.int64]) -> Columns:
     """Return one array per column of `COLUMNS` for the records that start at `offsets`.
 
@@ -89,26 +116,7 @@ def decode_air(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.int64
     columns: Columns = {"time_ns": seconds * 1_000_000_000 + fractions * tick}
 
     head = packet.little(2, 2)
-    present = packet.little(4, 4)
-    offset = np.full(len(offsets), 8, np.int64)
-    more = (present >> _EXTENDED) & 1 == 1
-    for _ in range(_MAX_WORDS - 1):
-        more &= offset + 4 <= head
-        if not more.any():
-            break
-        following = packet.little(offset, 4)
-        offset += 4 * more
-        more &= (following >> _EXTENDED) & 1 == 1
-    has = [(present >> bit) & 1 == 1 for bit in range(_CHANNEL + 1)]
-    offset = np.where(has[_TSFT], _aligned(offset, 8) + 8, offset)
-    flags = np.where(has[_FLAGS], packet.little(offset, 1), 0)
-    offset += has[_FLAGS]
-    rate = np.where(has[_RATE], packet.little(offset, 1), 0)
-    offset += has[_RATE]
-    offset = np.where(has[_CHANNEL], _aligned(offset, 2), offset)
-    frequency = np.where(has[_CHANNEL], packet.little(offset, 2), 0)
-    offset += 4 * has[_CHANNEL]
-
+    flags, rate, frequency, is_whole = _radiotap(packet, head)
     control = packet.little(head, 1)
     kind, subtype = (control >> 2) & 3, control >> 4
     nameless = (kind == CONTROL) & ((subtype == ACK) | (subtype == CTS))
@@ -116,8 +124,7 @@ def decode_air(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.int64
     is_frame = (
         (captured >= 8)
         & (packet.little(0, 1) == 0)
-        & ~more
-        & (offset <= head)
+        & is_whole
         & (captured >= head + np.where(nameless, 10, 16))
         & (captured <= length)
         & (octets <= _LONGEST)

@@ -15,7 +15,7 @@ import math
 import select
 import selectors
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,6 +97,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="a parameter of the protocol; may be repeated",
     )
+    add("--seed", type=int, default=0, help="of the node's random numbers (default 0)")
+    add("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    _add_network(add)
+    _add_position(parser)
+    return parser
+
+
+def _add_network(add: Callable[..., object]) -> None:
+    """Add what all nodes know of the network."""
     add(
         "--area",
         type=_numbers(4, "x0,y0,x1,y1 in metres"),
@@ -136,7 +145,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="all nodes are on one wired network, each a hop from any other: nothing is routed",
     )
-    add("--seed", type=int, default=0, help="of the node's random numbers (default 0)")
+
+
+def _add_position(parser: argparse.ArgumentParser) -> None:
     position = parser.add_mutually_exclusive_group()
     position.add_argument(
         "--gpsd", type=_endpoint, metavar="HOST:PORT", help="gpsd server that reports the position"
@@ -147,15 +158,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="X,Y",
         help="a fixed position (--position=-5,3 if x is negative)",
     )
-    add(
+    parser.add_argument(
         "--origin",
         type=_numbers(2, "latitude,longitude in degrees"),
         default=(0.0, 0.0),
         metavar="LAT,LON",
         help="of the local plane (default 0,0)",
     )
-    add("--log-level", default="info", choices=("debug", "info", "warning", "error"))
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

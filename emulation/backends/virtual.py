@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -94,29 +95,16 @@ def simulate(
     until then are written.  Raises OSError if that fails.
     """
     began = time.monotonic()
+    record = partial(folder.write_record, backend=backend, epoch_ns=EPOCH_NS, started=time.time())
     defects = _Logged(folder, Defects(folder.logs, problem))
     ended: Ended = "failed"
     problems: list[str] = []
     try:
         simulation = Simulation(scenario, recorder, failed=defects)
     except (ParameterError, ValueError) as error:
-        folder.write_record(
-            backend=backend,
-            epoch_ns=EPOCH_NS,
-            ended="failed",
-            wall_seconds=0.0,
-            problems=[f"the run failed: {error}"],
-            started=time.time(),
-        )
+        record(ended="failed", wall_seconds=0.0, problems=[f"the run failed: {error}"])
         raise BackendError(str(error)) from None
-    folder.write_record(
-        backend=backend,
-        epoch_ns=EPOCH_NS,
-        ended="running",
-        wall_seconds=0.0,
-        problems=[],
-        started=time.time(),
-    )
+    record(ended="running", wall_seconds=0.0, problems=[])
     log = LossLog(folder.losses, EPOCH_NS)
     simulation.channel.log_losses(log)
     try:
@@ -140,13 +128,10 @@ def simulate(
             problems.append(f"the run failed: {explained(error)}")
             raise
         finally:
-            folder.write_record(
-                backend=backend,
-                epoch_ns=EPOCH_NS,
+            record(
                 ended=ended,
                 wall_seconds=time.monotonic() - began,
                 problems=problems + defects.all.problems() + simulation.problems,
-                started=time.time() - (time.monotonic() - began),
                 defects=defects.all.record(),
                 lasted=simulation.now,
             )

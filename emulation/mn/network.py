@@ -83,16 +83,14 @@ class Mininet_wifi(Nodes):
             known = ", ".join(mode.__name__ for mode in WMEDIUMD_MODES)
             raise ScriptError(f"Mininet_wifi(wmediumd_mode={wmediumd_mode!r}): choose from {known}")
         self.wmediumd_mode = wmediumd_mode
-        self.autoAssociation = (
-            autoAssociation and allAutoAssociation and not checked.get("config4addr")
-        )
+        joins = autoAssociation and allAutoAssociation
+        self.autoAssociation = joins and not checked.get("config4addr")
         self.autoSetPositions = autoSetPositions
         self.client_isolation = client_isolation
         self.station, self.car, self.accessPoint = station, car, accessPoint
         self.prepare()
         self.draw, self.isReplaying = False, False
-        self.mover = Mover(self._moved, self.unanswered)
-        self.timed = TimedMotion()
+        self.mover, self.timed = Mover(self._moved, self.unanswered), TimedMotion()
         self.model: Options | None = None
         self.recording = Recording(session, self)
         self.overrides: list[Callable[[], None]] = []
@@ -102,8 +100,7 @@ class Mininet_wifi(Nodes):
         mininet.setdefault("controller", DefaultController)
         if mininet.pop("inNamespace", False):
             session.limit(f"{type(self).__name__}(inNamespace=True)", NO_CONTROL_NETWORK)
-        build = mininet.pop("build", True)
-        topo = mininet.pop("topo", None)
+        build, topo = mininet.pop("build", True), mininet.pop("topo", None)
         super().__init__(build=False, **mininet)
         self.topo = topo
         self.opened.append(self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
@@ -66,13 +66,6 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
     bound = type("Mininet_wifi", (Mininet_wifi,), shared)
     controlled = type("MininetWithControlWNet", (bound,), {})
 
-    def telemetry(nodes: Any = None, **options: Any) -> None:
-        """Record, as `telemetry` outside a network."""
-        if not opened:
-            session.limit("telemetry", "there is no network yet: call it after Mininet_wifi()")
-        for net in opened:
-            net.telemetry(**options | ({} if nodes is None else {"nodes": nodes}))
-
     kinds: dict[str, Any] = {
         **dict.fromkeys(("AP", "OVSAP", "OVSKernelAP", "OVSSwitchAP"), nodes.AP),
         **{"Station": nodes.Station, "Car": nodes.Car, "Node_wifi": nodes.RadioNode},
@@ -113,7 +106,7 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
             "replayingNetworkConditions": replaying.ReplayingNetworkConditions,
             "replayingRSSI": replaying.ReplayingRSSI,
         },
-        "telemetry": {"telemetry": telemetry, "run_telemetry": telemetry},
+        "telemetry": dict.fromkeys(("telemetry", "run_telemetry"), _telemetry(session, opened)),
         "clean": {"Cleanup": Cleanup, "cleanup_wifi": Cleanup.cleanup_wifi},
         "topo": {name: getattr(topo, name) for name in topo.__all__},
         "sumo": {},
@@ -123,6 +116,23 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
     for name, reasons in NAMES.items():
         for member, reason in reasons.items():
             contents[name][member] = unavailable(f"{NAME}.{name}", member, reason)
+    return _modules_of(contents)
+
+
+def _telemetry(session: Session, opened: list[Any]) -> Callable[..., None]:
+    """Return `telemetry` outside a network: that of all networks."""
+
+    def telemetry(nodes: Any = None, **options: Any) -> None:
+        if not opened:
+            session.limit("telemetry", "there is no network yet: call it after Mininet_wifi()")
+        for net in opened:
+            net.telemetry(**options | ({} if nodes is None else {"nodes": nodes}))
+
+    return telemetry
+
+
+def _modules_of(contents: Mapping[str, Mapping[str, Any]]) -> dict[str, ModuleType]:
+    """Return a module for each name, as an attribute of its package too."""
     by_name: dict[str, ModuleType] = {}
     for name, names in contents.items():
         whole = f"{NAME}.{name}" if name else NAME

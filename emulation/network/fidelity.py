@@ -125,18 +125,12 @@ def assess(
     """
     late = None if medium is None else medium.get("lateness", {})
     acted_late = round(percentile(driver.get("lateness", []), 0.99) * 1e6)
+    tap_drops = None if medium is None else sum(medium.get("tap_drops", {}).values())
     checks = [
         _check(LATE_MEDIAN, _figure(late, "p50_us"), 1_000, "µs", FEWER),
         _check(LATE_P99, _figure(late, "p99_us"), 10_000, "µs", FEWER),
         _check("frames delivered late, maximum", _figure(late, "max_us"), 100_000, "µs", FEWER),
-        _check(
-            CLIENTS_LATE,
-            acted_late,
-            CLIENTS,
-            "µs",
-            FEWER,
-            caution=acted_late < STARVED,
-        ),
+        _check(CLIENTS_LATE, acted_late, CLIENTS, "µs", FEWER, caution=acted_late < STARVED),
         _check(
             "seconds with all cores busy",
             round(cpu.saturated(), 1),
@@ -145,19 +139,10 @@ def assess(
             f"most was used by {cpu.used_by()}; end other programs, or {FEWER}",
             caution=True,
         ),
+        _check("frames the radio interfaces dropped", tap_drops, 0, "frames", FEWER),
         _check(
-            "frames the radio interfaces dropped",
-            None if medium is None else sum(medium.get("tap_drops", {}).values()),
-            0,
-            "frames",
-            FEWER,
-        ),
-        _check(
-            "frames not written to a radio interface",
-            _figure(medium, "write_drops"),
-            0,
-            "frames",
-            FEWER,
+            *("frames not written to a radio interface", _figure(medium, "write_drops"), 0),
+            *("frames", FEWER),
         ),
         _check("datagrams dropped by full sockets", socket_drops, 0, "datagrams", FEWER),
         _check(

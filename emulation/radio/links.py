@@ -100,10 +100,9 @@ class Links(LinkTable):
         """None if all radios are the same."""
         self._hears: list[frozenset[int]] | None = None
         """With the matrix, if radios differ: the stations that each one senses."""
-        self._reach = self.budget.reach
         self._next_jammer = count
         """Numbers are never reused: frames may have met a burst of a jammer that is gone."""
-        self._seed = seed
+        self._seed, self._reach = seed, self.budget.reach
         self._xy = np.zeros((count, 2))
         self._rows: list[LinkRow | None] = [None] * count
         self._cached, self._cached_links = 0, cached_links

@@ -22,7 +22,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from emulation.errors import ScenarioError, first_problem
-from emulation.mobility.base import Mobility, shared
+from emulation.mobility.base import Area, Mobility, shared
 from emulation.mobility.contacts import Contact
 from emulation.mobility.registry import mobility, model_named, model_parameters, setting
 from emulation.mobility.routes import Leg, deviating, legs
@@ -31,7 +31,7 @@ from emulation.radio.spec import PROPAGATION_MODELS, RadioSpec
 from emulation.radio.wire import WireSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.scenario.connectivity import connected
-from emulation.scenario.faults import make_faults
+from emulation.scenario.faults import Fault, make_faults
 from emulation.scenario.radio_settings import RadioSettings
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario, WorkloadSpec
 from emulation.workloads.base import Operation, Workload, announcements
@@ -332,30 +332,19 @@ class Topo:
         announced = {name: legs(track) for name, track in tracks.items()}
         if self.turn or self.speed_error:
             tracks, announced = self._deviating(tracks)
-        points = {host: point for point, host in self._brokers.items()}
-        nodes = []
-        for number, name in enumerate(self._nodes, start=1):
-            if name in tracks:
-                nodes.append(NodeSpec(id=number, name=name, waypoints=tracks[name], device=ACCESS))
-            elif name in self._cables:
-                stands = (Waypoint(0.0, *_on_map(number, len(self._nodes))),)
-                nodes.append(NodeSpec(id=number, name=name, waypoints=stands, device=WIRED))
-            elif name in points:
-                stands = (Waypoint(0.0, *self._access_points[points[name]][0]),)
-                nodes.append(NodeSpec(id=number, name=name, waypoints=stands, device=WIRED))
-            else:
-                raise ScenarioError(f"{name} has no link to an access point or switch: addLink")
+        nodes = self._specs(tracks)
         # With infrastructure clients are users' devices, otherwise they are at every node.
         clients = {
             node.id: node.name
             for node in nodes
             if not node.wired or node.name in self.wired_clients or self._switch
         }
-        workload = workload or self.workload
-        radio = self.radio_settings.applied(self.radio)
+        chosen = workload or self.workload
+        rng = self.rng("workload")
+        operations = chosen.operations(clients, self.duration, rng) if chosen else ()
+        radio, mesh_radio = self.radio_settings.applied(self.radio), None
         if self._switch:
             radio = radio.model_copy(update={"range": None})
-        mesh_radio = None
         if self._access_points:
             mesh_radio = self.radio_settings.applied(self.mesh_radio, like=self.radio)
         road_map = self.mobility.road_map if self.mobility else None
@@ -369,17 +358,12 @@ class Topo:
             area=area,
             radio=radio,
             nodes=tuple(nodes),
-            workload=workload.operations(clients, self.duration, self.rng("workload"))
-            if workload
-            else (),
+            workload=operations,
             navigation=self._navigation(protocol.name, nodes, announced),
             failed_brokers=tuple(
-                (number, *position)
-                for number, position in enumerate(self.failed_brokers, start=len(nodes) + 1)
+                (number, *at) for number, at in enumerate(self.failed_brokers, len(nodes) + 1)
             ),
-            workload_spec=WorkloadSpec(name=workload.name, parameters=workload.values())
-            if workload
-            else None,
+            workload_spec=chosen and WorkloadSpec(name=chosen.name, parameters=chosen.values()),
             contacts=None if self.contacts is None else tuple(self.contacts),
             road_map=road_map.waypoints(self.waypoint_spacing) if road_map else (),
             access_points=self._points({node.name: node.id for node in nodes}),
@@ -388,25 +372,46 @@ class Topo:
             if self._switch
             else None,
             association=self.association,
-            faults=make_faults(
-                [*self._faults, *faults],
-                stations=[*self._stations, *self._cables],
-                hosts=list(self._brokers.values()),
-                access_points=list(self._access_points),
-                area=area,
-                duration=self.duration,
-                rng=self.rng("faults"),
-                radio=None if self._switch else radio,
-                placed=self.contacts is None,
-            ),
+            faults=self._made_faults(faults, area, None if self._switch else radio),
         )
+
+    def _made_faults(
+        self, more: Sequence[str], area: Area, radio: RadioSpec | None
+    ) -> tuple[Fault, ...]:
+        return make_faults(
+            [*self._faults, *more],
+            stations=[*self._stations, *self._cables],
+            hosts=list(self._brokers.values()),
+            access_points=list(self._access_points),
+            area=area,
+            duration=self.duration,
+            rng=self.rng("faults"),
+            radio=radio,
+            placed=self.contacts is None,
+        )
+
+    def _specs(self, tracks: Mapping[str, tuple[Waypoint, ...]]) -> list[NodeSpec]:
+        """Return the nodes; `tracks` are the stations' trajectories by name."""
+        points = {host: point for point, host in self._brokers.items()}
+        nodes = []
+        for number, name in enumerate(self._nodes, start=1):
+            device = ACCESS if name in tracks else WIRED
+            if name in tracks:
+                waypoints = tracks[name]
+            elif name in self._cables:
+                waypoints = (Waypoint(0.0, *_on_map(number, len(self._nodes))),)
+            elif name in points:
+                waypoints = (Waypoint(0.0, *self._access_points[points[name]][0]),)
+            else:
+                raise ScenarioError(f"{name} has no link to an access point or switch: addLink")
+            nodes.append(NodeSpec(id=number, name=name, waypoints=waypoints, device=device))
+        return nodes
 
     def _deviating(
         self, plans: dict[str, tuple[Waypoint, ...]]
     ) -> tuple[dict[str, tuple[Waypoint, ...]], dict[str, list[Leg]]]:
         """Return trajectories that deviate from the announced routes, and those routes."""
-        rng = self.rng("deviations")
-        area = self._area()
+        rng, area = self.rng("deviations"), self._area()
         tracks, announced = {}, {}
         for name, plan in plans.items():
             tracks[name], announced[name] = deviating(plan, area, self.turn, self.speed_error, rng)
@@ -425,7 +430,7 @@ class Topo:
             if leg.time < self.duration
         )
 
-    def _area(self, wired: Sequence[Position2D] = ()) -> tuple[float, float, float, float]:
+    def _area(self, wired: Sequence[Position2D] = ()) -> Area:
         """Return the mobility model's area, or the box around all nodes if they stand still.
 
         `wired` are the positions of hosts on a switch on a map.  Raises `ScenarioError` for a
@@ -461,11 +466,10 @@ class Topo:
         positions = list(self._stations.values())
         if self.mobility is None:
             return [(Waypoint(0.0, *position),) for position in positions]
-        generators = shared(self.rng("mobility"))
-        return self.mobility.trajectories(positions, self.duration, generators)
+        return self.mobility.trajectories(positions, self.duration, shared(self.rng("mobility")))
 
 
-def _bounds(positions: list[Position2D]) -> tuple[float, float, float, float]:
+def _bounds(positions: list[Position2D]) -> Area:
     """Return the box around positions, at least a metre wide and high: they may be collinear."""
     (x0, x1), (y0, y1) = (
         (min(values), max(values)) if max(values) - min(values) >= 1.0 else _metre(values[0])

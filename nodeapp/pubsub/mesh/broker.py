@@ -67,11 +67,9 @@ class MeshBroker:
         make_strategy: MakeStrategy,
         deliver: Callable[[Event, int], None],
     ) -> None:
-        self._host = host
-        self._area = environment.area
+        self._host, self._area = host, environment.area
         self._broker_map = broker_map_of(environment)
-        self._parameters = parameters
-        self._counters = counters
+        self._parameters, self._counters = parameters, counters
         self._deliver = deliver
         self._began = moment(host.now())
         self._seen = EventIds()
@@ -119,6 +117,10 @@ class MeshBroker:
             self._end,
             self._drop,
         )
+        self._handle()
+
+    def _handle(self) -> None:
+        """Set what is done with frames of each kind: as received, and as arrived for this node."""
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
             **self.graph.handlers,
             Kind.EVENT: self._event_received,
