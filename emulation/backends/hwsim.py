@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from emulation.backends.base import BackendError, LiveRun, Observer
+from emulation.backends.base import BackendError
 from emulation.backends.realtime.mac80211 import ASSOCIATION_LIMIT, Mac80211Backend, monitor
 from emulation.backends.realtime.own_medium import OwnMediumRun
 from emulation.backends.realtime.signs import HOSTAP, Heartbeat
@@ -27,7 +27,6 @@ from emulation.network.hostapd.infrastructure import InfrastructureNetwork, Inte
 from emulation.network.hostapd.settings import ALWAYS_DBM, Roaming, SettingsError
 from emulation.scenario.access_point import ACCESS
 from emulation.scenario.radio_settings import changed_settings
-from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 
 OF_THE_KERNEL: Final = frozenset(
@@ -102,13 +101,8 @@ class HwsimBackend(Mac80211Backend):
     summary = "as tap, with the kernel's 802.11 stack: mac80211_hwsim over the radio model"
     run_type = HwsimRun
 
-    def execute(
-        self,
-        scenario: Scenario,
-        folder: RunFolder,
-        observer: Observer,
-        interact: Callable[[LiveRun], None] | None = None,
-    ) -> None:
+    def refuse(self, scenario: Scenario) -> None:
+        super().refuse(scenario)
         changed = changed_settings(scenario.radio, scenario.mesh_radio)
         refused = [name for name in changed if name in OF_THE_KERNEL]
         if refused:
@@ -122,7 +116,6 @@ class HwsimBackend(Mac80211Backend):
                 f"between radios of the kernel there is no {other.kind} ({other.text}): leave it "
                 "out, or run with --backend tap or virtual"
             )
-        super().execute(scenario, folder, observer, interact)
 
 
 @contextmanager

@@ -20,11 +20,10 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from emulation.backends.base import BackendError, LiveRun, Observer
+from emulation.backends.base import BackendError
 from emulation.backends.realtime.backbone import AccessPointNetwork
 from emulation.backends.realtime.mac80211 import ASSOCIATION_LIMIT, Mac80211Backend, monitor
 from emulation.backends.realtime.run import RealTimeRun
@@ -32,7 +31,6 @@ from emulation.mininet_wifi.network import SOCKET, MininetWifiError, MininetWifi
 from emulation.mininet_wifi.positions import Positions, PositionThread
 from emulation.mininet_wifi.settings import NoEqualError, settings_of
 from emulation.network.processes import accepts_connections, last_line
-from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 
 PROGRAMS: Final = (
@@ -143,20 +141,14 @@ class MininetWifiBackend(Mac80211Backend):
     summary = "Mininet-WiFi and wmediumd themselves, if they are installed"
     run_type = MininetWifiRun
 
-    def execute(
-        self,
-        scenario: Scenario,
-        folder: RunFolder,
-        observer: Observer,
-        interact: Callable[[LiveRun], None] | None = None,
-    ) -> None:
+    def refuse(self, scenario: Scenario) -> None:
+        super().refuse(scenario)
         of_radio = next((fault for fault in scenario.faults if fault.kind != "crash"), None)
         if of_radio is not None:
             raise BackendError(
                 f"wmediumd cannot make radio faults ({of_radio.text}): leave them out, or run "
                 "with --backend tap, hwsim or virtual"
             )
-        super().execute(scenario, folder, observer, interact)
 
     def obstacles(self) -> list[str]:
         missing = []

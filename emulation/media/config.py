@@ -20,11 +20,13 @@ C = TypeVar("C", bound=BaseModel)
 MAC = Field(pattern=r"^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$")
 
 
-class _Config(BaseModel):
+class MediumConfig(BaseModel):
+    """A part of a configuration: fixed, and with the fields that it knows alone."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class StationConfig(_Config):
+class StationConfig(MediumConfig):
     """One station: the process whose namespace it lives in, its device, and its trajectory."""
 
     name: str
@@ -34,14 +36,14 @@ class StationConfig(_Config):
     waypoints: tuple[Waypoint, ...] = Field(min_length=1)
 
 
-class Port(_Config):
+class Port(MediumConfig):
     """A device: one radio of an access point."""
 
     interface: str
     mac: str = MAC
 
 
-class AccessPointConfig(_Config):
+class AccessPointConfig(MediumConfig):
     """One access point: its two devices in the namespace of `pid`, and the host behind it."""
 
     name: str
@@ -52,7 +54,7 @@ class AccessPointConfig(_Config):
     position: tuple[float, float]
 
 
-class TapConfig(_Config):
+class TapConfig(MediumConfig):
     """The whole configuration.
 
     With access points, `radio` is for stations and access radios, `mesh_radio` for mesh radios.

@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from capture.process import PriorityName
-from emulation.media.config import load_as
+from emulation.media.config import MediumConfig, load_as
 from emulation.radio.spec import RadioSpec, UnitDisk
 from emulation.wifi.settings import AssociationRule, WlanSettings
 
@@ -17,11 +17,7 @@ THRESHOLD_DBM: float = -91.0
 """Lowest level at which Mininet-WiFi's radios receive (its `noise_th`)."""
 
 
-class _Config(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class NodeConfig(_Config):
+class NodeConfig(MediumConfig):
     """A node: the process whose namespace it lives in, and its position: x, y, z, metres."""
 
     name: str
@@ -29,7 +25,7 @@ class NodeConfig(_Config):
     position: tuple[float, float] | tuple[float, float, float] = (0.0, 0.0)
 
 
-class WirelessConfig(_Config):
+class WirelessConfig(MediumConfig):
     """The whole configuration.
 
     `radio` has what all radios share; standard, frequency, power, gain and range are set for each

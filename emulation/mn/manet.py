@@ -108,50 +108,14 @@ def _number_of(net: Any, node: Any) -> int:
 
 
 class RoutingDaemon:
-    """A class of `mn_wifi.manetRoutingProtocols`."""
+    """A class of `mn_wifi.manetRoutingProtocols`: one for each daemon's name."""
 
-    name: ClassVar[str] = ""
+    name: ClassVar[str]
     session: ClassVar[Session]
-    """The run; a subclass has it (`emulation.mn.provided`)."""
+    """The run; a subclass has both (`emulation.mn.provided`)."""
 
     @classmethod
     def load_module(cls, interfaces: Any = None) -> None:
         """Report that no kernel module is loaded."""
         wish = f"{cls.name}.load_module({interfaces or ''})"
         cls.session.limit(wish, NOT_THERE.get(cls.name, "it is not a kernel module"))
-
-
-class batman_adv(RoutingDaemon):  # Mininet-WiFi's names, here and below
-    """batman-adv."""
-
-    name = "batman_adv"
-
-
-class aodv(RoutingDaemon):
-    """AODV as a kernel module."""
-
-    name = "aodv"
-
-
-class batmand(RoutingDaemon):
-    """batmand."""
-
-    name = "batmand"
-
-
-class olsrd(RoutingDaemon):
-    """olsrd."""
-
-    name = "olsrd"
-
-
-class olsrd2(RoutingDaemon):
-    """olsrd2."""
-
-    name = "olsrd2"
-
-
-class babel(RoutingDaemon):
-    """babeld."""
-
-    name = "babel"

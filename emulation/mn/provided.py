@@ -91,8 +91,8 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
             name: getattr(links, name) for name in ("interference", "snr", "error_prob")
         },
         "manetRoutingProtocols": {
-            name: type(name, (getattr(manet, name),), {"session": session})
-            for name in ("batman_adv", "aodv", "batmand", "olsrd", "olsrd2", "babel")
+            name: type(name, (manet.RoutingDaemon,), {"name": name, "session": session})
+            for name in (*manet.COMMANDS, *manet.NOT_THERE)
         },
         "replaying": {
             name: getattr(replaying, name)

@@ -49,9 +49,11 @@ class Process(Protocol):
 
     def terminate(self) -> None:
         """Ask the process to end."""
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End the process."""
+        self.send_signal(signal.SIGKILL)
 
 
 class StateFolder:

@@ -34,7 +34,7 @@ from typing import IO, Any, Final
 from capture.process import die_with_parent
 from emulation.network import holder
 from emulation.network.liveness import is_stopped
-from emulation.network.processes import kill
+from emulation.network.processes import Process, kill
 
 START_LIMIT: Final = 60.0
 """Seconds that the warm process may take to load its modules, and then to fork."""
@@ -48,7 +48,7 @@ NURSERY: Final = "TESTBED_NURSERY"
 """Environment variable: path of the socket of a `nursery`, which then starts warm processes."""
 
 
-class Forked:
+class Forked(Process):
     """A process that a warm process has forked, with the part of `subprocess.Popen` that runs use.
 
     `pid` is its process id; it is not a child of this process.
@@ -76,18 +76,9 @@ class Forked:
         assert self.returncode is not None
         return self.returncode
 
-    def send_signal(self, number: int) -> None:
-        """Send a signal, unless the process has ended."""
+    def send_signal(self, number: int, /) -> None:
         if self.poll() is None:
             self._warm.send_signal(self.pid, number)
-
-    def terminate(self) -> None:
-        """Ask the process to end."""
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End the process."""
-        self.send_signal(signal.SIGKILL)
 
 
 class Warm:
@@ -241,7 +232,7 @@ def _start(
     )
 
 
-class _Born:
+class _Born(Process):
     """A warm process from a nursery, with the part of `subprocess.Popen` that `Warm` uses."""
 
     def __init__(self, pid: int) -> None:
@@ -258,18 +249,9 @@ class _Born:
             raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
         return -signal.SIGKILL
 
-    def send_signal(self, number: int) -> None:
-        """Send a signal, unless the process has ended."""
+    def send_signal(self, number: int, /) -> None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, number)
-
-    def terminate(self) -> None:
-        """Ask the process to end."""
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End the process."""
-        self.send_signal(signal.SIGKILL)
 
 
 def nursery(listener: socket.socket) -> None:

@@ -25,6 +25,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, Self
 
@@ -264,8 +265,8 @@ class Machine:
         (seconds), and KeyboardInterrupt on the second signal.
         """
         sinks = {
-            channel.OUTPUT: output or _writer(sys.stdout.fileno()),
-            channel.ERRORS: errors or _writer(sys.stderr.fileno()),
+            channel.OUTPUT: output or partial(write_all, sys.stdout.fileno()),
+            channel.ERRORS: errors or partial(write_all, sys.stderr.fileno()),
         }
         self.begin(argv, folder, environment or {}, terminal=False)
         self.send(channel.frame(channel.INPUT, b""))
@@ -401,13 +402,11 @@ def exit_code(reply: Mapping[str, Any]) -> int:
     return int(reply["code"])
 
 
-def _writer(descriptor: int) -> Sink:
-    def write(data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-
-    return write
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write bytes to a descriptor, however little it takes at a time."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 class Reading(NamedTuple):

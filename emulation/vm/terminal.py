@@ -21,7 +21,7 @@ from typing import Final
 
 from emulation.network.interrupts import Interrupts
 from emulation.vm import channel
-from emulation.vm.machine import Machine, exit_code
+from emulation.vm.machine import Machine, exit_code, write_all
 
 ESCAPE: Final = b"\x1d"
 """Ctrl-]"""
@@ -57,7 +57,7 @@ def interact(
             wait = 0.2 if code is None else SETTLE
             ready = select.select([keys, machine.terminal, machine], [], [], wait)[0]
             if machine.terminal in ready:
-                _write(screen, machine.terminal.recv(CHUNK))
+                write_all(screen, machine.terminal.recv(CHUNK))
             elif code is not None:
                 return code
             if keys in ready and code is None:
@@ -103,9 +103,3 @@ class _Announcer:
     def __call__(self, _number: int = 0, _frame: FrameType | None = None) -> None:
         size = os.get_terminal_size(self._descriptor)
         self._machine.send(channel.message(op="size", rows=size.lines, columns=size.columns))
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

@@ -54,6 +54,14 @@ class RealTimeBackend:
             "this backend has no switch for hosts without a radio: use --backend tap or virtual"
         ]
 
+    def refuse(self, scenario: Scenario) -> None:
+        """Raise `BackendError` if the backend has no equivalent of a scenario; subclasses add."""
+        if scenario.contacts is not None and not self.links_by_contacts:
+            raise BackendError(
+                "only the backends tap and virtual link stations by a contact trace: run with one "
+                "of these"
+            )
+
     def prepare(self) -> None:
         """Prepare the machine for a run; a hook for subclasses.  Raises `BackendError`."""
 
@@ -69,11 +77,7 @@ class RealTimeBackend:
         Raises `BackendError`.  KeyboardInterrupt ends the run early and is raised again once
         everything is stopped and written.
         """
-        if scenario.contacts is not None and not self.links_by_contacts:
-            raise BackendError(
-                "only the backends tap and virtual link stations by a contact trace: run with one "
-                "of these"
-            )
+        self.refuse(scenario)
         obstacles = self.obstacles()
         if scenario.access_points:
             obstacles += self.access_point_obstacles()
