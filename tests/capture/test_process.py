@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 import subprocess
 import sys
 
 import pytest
 
-from capture.process import low_limits
+from capture.process import explained, low_limits
 from emulation.network.processes import PROJECT
 
 
@@ -43,3 +45,27 @@ def test_a_command_without_room_for_its_libraries_says_so_in_a_line() -> None:
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
     assert "0.4 GB of address space are allowed" in result.stderr
+
+
+def test_too_many_open_files_names_the_limit() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    try:
+        while True:
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError as error:
+        said = explained(error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in opened:
+            os.close(descriptor)
+    assert said == (
+        "Too many open files: a process may have 64 (raise the limit: ulimit -n 256)"
+    ) or said.startswith("Too many open files: a process may have")
+    assert explained(OSError(errno.ENFILE, "Too many open files in system")).endswith(
+        "on this machine (raise the limit: sysctl fs.file-max)"
+    )
+    assert explained(OSError(errno.ENOENT, "No such file or directory")) == (
+        "No such file or directory"
+    )

@@ -25,6 +25,17 @@ from nodeapp.wire import BROADCAST, Frame, Kind
 LATENCY = 0.001
 CLIENT: Address = ("client", 1)
 
+AS_PUBLISHED: dict[str, Any] = {
+    "link_feedback": True,
+    "withdraw_queue": True,
+    "piggyback": True,
+    "promiscuous": True,
+    "replanarize": "neighbours",
+    "prediction": False,
+    "beyond_range": True,
+}
+"""GPSR's own parameters as its authors have them."""
+
 
 class SimTimer:
     def __init__(self) -> None:

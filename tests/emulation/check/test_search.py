@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pickle
+import random
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from emulation.check.design import DRAWN, FAULTS, Design
+from emulation.check.draw import scenarios
 from emulation.check.forging import CHANGES, forged
 from emulation.check.observed import Observed
 from emulation.check.properties.base import Property, Violation
@@ -18,7 +22,7 @@ from emulation.check.search import Chunk, Counterexample, Search
 from emulation.check.story import story
 from emulation.errors import ScenarioError
 from emulation.network.processes import PROJECT
-from emulation.scenario.faults import Kind
+from emulation.scenario.faults import Kind, make_faults
 from nodeapp.events import Event
 from nodeapp.pubsub.base import Promises, Service
 from nodeapp.pubsub.registry import PROTOCOLS, service_of
@@ -213,3 +217,22 @@ def test_every_protocol_keeps_its_promises(protocol: str) -> None:
     findings = list(search.search(1, most, None))
     assert [line for finding in findings for line in story(finding)] == []
     assert search.progress.drawn == most
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+@given(data=st.data())
+@settings(max_examples=examples(15), suppress_health_check=list(HealthCheck), deadline=None)
+def test_a_fault_that_is_drawn_is_read_from_its_text_as_it_is(kind: Kind, data: Any) -> None:
+    frames = (Frame(MessageKind.EVENT, 1).encode(),) if kind == "stranger" else ()
+    design = Design("flooding", service_of("flooding"), faults=(kind,), frames=frames)
+    scenario = data.draw(scenarios(design))
+    assert {fault.kind for fault in scenario.faults} <= {kind}
+    again = make_faults(
+        [fault.text for fault in scenario.faults],
+        stations=[node.name for node in scenario.nodes],
+        area=scenario.area,
+        duration=scenario.duration,
+        rng=random.Random(1),
+        radio=scenario.radio,
+    )
+    assert again == scenario.faults

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulation.mobility.random_waypoint import RandomWaypoint
-from emulation.mobility.trajectory import Trace
+from emulation.mobility.trajectory import Trace, Waypoint, until
 
 AREA = (-50.0, 10.0, 450.0, 310.0)
 
@@ -52,3 +52,11 @@ def test_speed_zero_stands_still() -> None:
 def test_speeds_that_never_settle_are_refused() -> None:
     with pytest.raises(ValueError, match="minimum speed"):
         RandomWaypoint(AREA, 0, 5)
+
+
+def test_a_trajectory_ends_where_the_node_is_then() -> None:
+    track = (Waypoint(0, 0, 0), Waypoint(10, 100, 0), Waypoint(20, 100, 50))
+    assert until(track, 15) == (*track[:2], Waypoint(15, 100, 25))
+    assert until(track, 5) == (track[0], Waypoint(5, 50, 0))
+    assert until(track, 20) == track
+    assert until(track, 99) == track

@@ -18,17 +18,9 @@ from emulation.virtual.recording import NullRecorder, PcapRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp.wire import WITH_SENDER, Kind
 from tests.emulation.mesh_lab import packets
+from tests.nodeapp.network import AS_PUBLISHED
 from topologies.catalog import make_scenario
 
-AS_PUBLISHED: dict[str, Any] = {
-    "link_feedback": True,
-    "withdraw_queue": True,
-    "piggyback": True,
-    "promiscuous": True,
-    "replanarize": "neighbours",
-    "prediction": False,
-    "beyond_range": True,
-}
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 

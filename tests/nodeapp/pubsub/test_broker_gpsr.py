@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from nodeapp.host import Position
+from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.topic_hash import LocationHash
 from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind
 from tests.nodeapp.network import SimNetwork, connected_network
@@ -292,3 +293,22 @@ def test_a_run_repeats_exactly() -> None:
         return network.sent
 
     assert run() == run()
+
+
+def test_an_internal_error_costs_one_refresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = SimNetwork()
+    node = network.add((0.0, 0.0), "broker-gpsr", {"refresh_interval": 1.0})
+    service = node.service
+    assert isinstance(service, DecisionPoint)
+    refreshed: list[float] = []
+
+    def refresh() -> None:
+        refreshed.append(network.time)
+        if len(refreshed) == 1:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(service, "refresh", refresh)
+    with pytest.raises(ZeroDivisionError):  # a node app tells it and goes on
+        network.run(2.0)
+    network.run(3.0)
+    assert len(refreshed) >= 3

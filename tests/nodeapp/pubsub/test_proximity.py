@@ -10,6 +10,7 @@ import pytest
 from nodeapp.geometry import Point
 from nodeapp.host import Position
 from nodeapp.wire import ANY_NODE, FLAG_REPLICA, Kind
+from tests.nodeapp.network import AS_PUBLISHED
 from tests.nodeapp.pubsub.schemes import (
     WARM_UP,
     around,
@@ -24,16 +25,6 @@ from tests.nodeapp.pubsub.schemes import (
 
 LOCATION = hashed("traffic")
 EVENTS = 120
-AS_PUBLISHED = {
-    "link_feedback": True,
-    "withdraw_queue": True,
-    "piggyback": True,
-    "promiscuous": True,
-    "replanarize": "neighbours",
-    "prediction": False,
-    "beyond_range": True,
-}
-"""GPSR's own parameters as its authors have them."""
 
 
 def swinging(period: float, phase: float) -> Callable[[float], Position]:

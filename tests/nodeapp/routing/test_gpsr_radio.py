@@ -26,17 +26,14 @@ from nodeapp.wire import (
     decode_geo_route,
     split_sender,
 )
-from tests.nodeapp.network import SimHost, SimNetwork, connected_network, create_service
+from tests.nodeapp.network import (
+    AS_PUBLISHED,
+    SimHost,
+    SimNetwork,
+    connected_network,
+    create_service,
+)
 
-AS_PUBLISHED: dict[str, Any] = {
-    "link_feedback": True,
-    "withdraw_queue": True,
-    "piggyback": True,
-    "promiscuous": True,
-    "replanarize": "neighbours",
-    "prediction": False,
-    "beyond_range": True,
-}
 SCHEME = "broker-gpsr"
 
 
