@@ -14,7 +14,7 @@ from emulation.scenario.runfolder import RunFolder
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.registry import METRICS
 from spark_analysis.reports import Reports, analyse_and_report
-from spark_analysis.scripts.page import write as write_script_report
+from spark_analysis.script_reports import write as write_script_report
 from testbed.display import AnalysisDisplay, summarise
 from testbed.options import (
     FAILED,

@@ -178,11 +178,11 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
         RunFolder(folder).give_to_caller()
         drop(folder)  # before the analysis loads what has threads
         from spark_analysis.errors import AnalysisError
-        from spark_analysis.scripts import page
+        from spark_analysis.script_reports import write
 
         for network in record.networks(folder):
             try:
-                written = page.write(network)
+                written = write(network)
             except AnalysisError as error:
                 fail(str(error))
             console.print(f"report: {written}", highlight=False, soft_wrap=True)
