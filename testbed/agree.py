@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from capture.limits import explained
@@ -23,13 +22,16 @@ from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, Agreeme
 from testbed import completing
 from testbed.ahead import Analyst, possible
 from testbed.comparing import compare_folders, keep_session
-from testbed.display import RunDisplay
+from testbed.display import RunDisplay, Terminal
 from testbed.options import (
     FAILED,
     RUNS,
     USAGE,
+    DurationOption,
     FaultOption,
+    NodesOption,
     Protocol,
+    SeedOption,
     SetOption,
     Topology,
     WorkloadOption,
@@ -58,31 +60,29 @@ AT_FIRST = 3
 """Repeats after which `auto` looks for the first time."""
 
 
+BackendsOption = Annotated[
+    str,
+    typer.Option(
+        "--backends",
+        help="two or more, by name (see doctor), or NAME@vm: in the virtual machine; "
+        "the others are compared with the first",
+        autocompletion=completing.several_backends,
+    ),
+]
+RepeatsOption = Annotated[
+    str,
+    typer.Option("--repeats", help="runs on each backend, or auto: as many as it takes to decide"),
+]
+
+
 def agree(
     topology: Topology,
     protocol: Protocol,
-    backends: Annotated[
-        str,
-        typer.Option(
-            "--backends",
-            help="two or more, by name (see doctor), or NAME@vm: in the virtual machine; "
-            "the others are compared with the first",
-            autocompletion=completing.several_backends,
-        ),
-    ] = "tap,virtual",
-    repeats: Annotated[
-        str,
-        typer.Option(
-            "--repeats", help="runs on each backend, or auto: as many as it takes to decide"
-        ),
-    ] = str(REPEATS),
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", help="number of stations (short for --set nodes=N)")
-    ] = None,
-    duration: Annotated[float, typer.Option("--duration", help="seconds of a run")] = DURATION,
-    seed: Annotated[
-        int, typer.Option("--seed", help="decides placement, motion and workload of all runs")
-    ] = 1,
+    backends: BackendsOption = "tap,virtual",
+    repeats: RepeatsOption = str(REPEATS),
+    nodes: NodesOption = None,
+    duration: DurationOption = DURATION,
+    seed: SeedOption = 1,
     workload: WorkloadOption = None,
     settings: SetOption = None,
     fault: FaultOption = None,
@@ -137,7 +137,7 @@ def agree(
         RunFolder(folder).give_to_caller()
     for comparison in written:
         show(console, comparison.agreement)
-        console.print(f"report: {comparison.page}", highlight=False, soft_wrap=True)
+        console.say(f"report: {comparison.page}")
     if any(comparison.agreement.outcome != AgreementOutcome.AGREE for comparison in written):
         raise typer.Exit(FAILED)
 
@@ -201,20 +201,17 @@ def _run(
         return run_repeats(scenario, chosen, repeats, folder, watch, first)
 
 
-def _watch(console: Console, duration: float, under_way: Callable[[], None]) -> Watch:
+def _watch(console: Terminal, duration: float, under_way: Callable[[], None]) -> Watch:
     @contextmanager
     def watch(turn: RepeatTurn) -> Iterator[Observer]:
-        console.print(
-            f"run {turn.number} of {turn.of}: repeat {turn.repeat} on {turn.backend}",
-            highlight=False,
-        )
+        console.say(f"run {turn.number} of {turn.of}: repeat {turn.repeat} on {turn.backend}")
         with RunDisplay(console, duration, under_way=under_way) as display:
             yield display
 
     return watch
 
 
-def show(console: Console, agreement: Agreement) -> None:
+def show(console: Terminal, agreement: Agreement) -> None:
     """Print the comparison as a table, and the verdict."""
     table = Table(*text.head(agreement), title_justify="left", box=None, pad_edge=False)
     for column in table.columns[1:-1]:
@@ -226,6 +223,6 @@ def show(console: Console, agreement: Agreement) -> None:
     console.print(table)
     verdict = text.verdict(agreement)
     colour = {"good": "green", "bad": "red"}.get(verdict.level, "yellow")
-    console.print(f"[{colour}]{verdict.headline}[/{colour}]", highlight=False, soft_wrap=True)
+    console.say(f"[{colour}]{verdict.headline}[/{colour}]")
     for line in text.reasons(agreement):
-        console.print(f"  {line}", highlight=False, soft_wrap=True)
+        console.say(f"  {line}")

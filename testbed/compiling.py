@@ -97,7 +97,7 @@ def compile_(
         if not if_needed or compiled.outdated() is not None:
             compile_modules()
             seconds = time.monotonic() - began
-            console.print(f"compiled {len(MODULES)} modules in {seconds:.0f} s", highlight=False)
+            console.say(f"compiled {len(MODULES)} modules in {seconds:.0f} s")
     except CompilingError as error:
         why = str(error)
     except OSError as error:

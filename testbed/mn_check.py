@@ -49,7 +49,7 @@ def check_folder(folder: Path, seconds: float | None, runs: Path) -> None:
         table.add_row(*verdict)
     console.print(table)
     runs_well = sum(verdict.verdict != "cannot" for verdict in verdicts)
-    console.print(f"{runs_well} of {len(verdicts)} scripts run", highlight=False)
+    console.say(f"{runs_well} of {len(verdicts)} scripts run")
     if runs_well < len(verdicts):
         raise typer.Exit(FAILED)
 

@@ -128,11 +128,9 @@ def build(
         inputs = inputs_of(extra, provision)
         image = images.ensure_image(stages, inputs=inputs, force=force, interrupts=interrupts)
     facts = json.loads((image.path / "image.json").read_text(encoding="utf-8"))
-    console.print(
+    console.say(
         f"image: {image.path} ({facts['bytes'] >> 20} MiB, Linux {facts['kernel']}, "
-        f"built in {facts['build_seconds']:.0f} s)",
-        highlight=False,
-        soft_wrap=True,
+        f"built in {facts['build_seconds']:.0f} s)"
     )
 
 
@@ -248,7 +246,7 @@ class Stages:
     def stage(self, text: str) -> None:
         """Say what is being done now."""
         if not console.is_terminal:
-            console.print(f"... {text}", highlight=False, soft_wrap=True)
+            console.say(f"... {text}")
             return
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
@@ -337,11 +335,7 @@ def _in_guest(
                 return alone, []
             with staging(runs.absolute()) as stage:
                 for folder in stage.recovered:
-                    console.print(
-                        f"kept the run of a killed machine: {folder}",
-                        highlight=False,
-                        soft_wrap=True,
-                    )
+                    console.say(f"kept the run of a killed machine: {folder}")
                 if options.waits:
                     code = run_waiting(
                         command,
@@ -369,7 +363,7 @@ def _in_guest(
         except VmError:
             stages.hide()
             for folder in stage.folders if stage else ():
-                console.print(f"kept: {folder}", highlight=False, soft_wrap=True)
+                console.say(f"kept: {folder}")
             raise
 
 
