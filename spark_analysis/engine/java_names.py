@@ -10,12 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from py4j.java_gateway import (  # type: ignore[import-untyped]
-    JavaClass,
-    JavaGateway,
-    JavaMember,
-    JVMView,
-)
+from py4j.java_gateway import JavaClass, JavaGateway, JavaMember, JVMView  # type: ignore[import-untyped]
 
 
 def remember_names(gateway: JavaGateway) -> None:

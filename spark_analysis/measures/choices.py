@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from nodeapp.wire import ANY_NODE, FLAG_EXPLORE, FLAG_REPLICA, Kind
-from spark_analysis.captures.schemas import DOUBLE, INT, LONG, RUN, STRING, column
+from spark_analysis.captures.schemas import DOUBLE, INT, LONG, STRING, column, run_schema
 from spark_analysis.engine.tables import Inputs, Kept, SummaryColumn, Table
 from spark_analysis.measures.cell_messages import CELL_MESSAGES, replica, with_cells
 from spark_analysis.measures.clients import PUBLICATIONS
@@ -42,7 +41,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "ed5499d9bcee")
+VERSION: Final = Version(1, "584909e04b02")
 
 
 APART: Final = 0.1
@@ -175,23 +174,18 @@ def choices(inputs: Inputs) -> DataFrame:
 CHOICES: Final[Table] = Table(
     name="choices",
     description="subscribers' choices of rendezvous cells, and their unnecessary messages",
-    schema=StructType(
-        [
-            RUN,
-            column("subscriber", LONG, "node id of the subscriber"),
-            column("topic", STRING, "topic that it subscribed to"),
-            column("start", DOUBLE, "s into the run, when it explored"),
-            column("filters", INT, "subscriptions to the topic that it has"),
-            column("tried", INT, "rendezvous cells that it subscribed at"),
-            column("publishers", INT, "publishers of which events came to it"),
-            column("subscriptions", INT, "subscriptions at cells that it did not choose"),
-            column("notifications", INT, "arrivals of an event beyond the first"),
-            column("prunes", INT, "prunes that it sent"),
-            column("unnecessary", INT, "the three together, messages"),
-            column(
-                "bound", INT, "(tried - 1)(filters + 2 publishers), messages: the paper's 3(n - 1)"
-            ),
-        ]
+    schema=run_schema(
+        column("subscriber", LONG, "node id of the subscriber"),
+        column("topic", STRING, "topic that it subscribed to"),
+        column("start", DOUBLE, "s into the run, when it explored"),
+        column("filters", INT, "subscriptions to the topic that it has"),
+        column("tried", INT, "rendezvous cells that it subscribed at"),
+        column("publishers", INT, "publishers of which events came to it"),
+        column("subscriptions", INT, "subscriptions at cells that it did not choose"),
+        column("notifications", INT, "arrivals of an event beyond the first"),
+        column("prunes", INT, "prunes that it sent"),
+        column("unnecessary", INT, "the three together, messages"),
+        column("bound", INT, "(tried - 1)(filters + 2 publishers), messages: the paper's 3(n - 1)"),
     ),
     order=("subscriber", "topic", "start"),
     make=choices,

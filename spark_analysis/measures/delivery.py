@@ -35,23 +35,18 @@ from spark_analysis.captures.schemas import (
     LONG,
     PUBLISHER,
     RECEIVER,
-    RUN,
     SEQUENCE,
     SHORT,
     STRING,
     column,
+    run_schema,
 )
 from spark_analysis.engine.pandas_rows import floats
 from spark_analysis.engine.tables import Inputs, Kept, Table
 from spark_analysis.measures.clients import MESSAGES, PUBLICATIONS
 from spark_analysis.measures.columns import EVENT, PAIR, count_if, seconds_between
 from spark_analysis.measures.measure import Measure, Section, Version
-from spark_analysis.measures.runs import (
-    RUNS,
-    SILENT,
-    bucket_width,
-    silences,
-)
+from spark_analysis.measures.runs import RUNS, SILENT, bucket_width, silences
 from spark_analysis.measures.subscriptions import SUBSCRIPTIONS, roles
 from spark_analysis.report.metric import Metric
 from spark_analysis.report.quantities import count, printable, seconds, share
@@ -63,7 +58,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "596bda4a0d02")
+VERSION: Final = Version(1, "5d9cac30c1c8")
 
 
 LATE: Final = 45.0
@@ -73,21 +68,18 @@ is two of AODV's searches in a row, to a broker and on to a subscriber, of some 
 DELIVERY: Final = Table(
     name="delivery",
     description="one row an event and client: expected, notifications, delay, hops",
-    schema=StructType(
-        [
-            RUN,
-            PUBLISHER,
-            SEQUENCE,
-            RECEIVER,
-            CLIENT,
-            LOCAL,
-            column("time", DOUBLE, "s into the run of the PUBLISH; null if it was not captured"),
-            column("settled", BOOLEAN, "the event counts in settled ratios; null without PUBLISH"),
-            column("expected", BOOLEAN, "the client should receive the event"),
-            column("notifications", INT, "NOTIFY messages of the event to the client"),
-            column("delay", DOUBLE, "s from PUBLISH to the first NOTIFY; null if not received"),
-            column("hops", SHORT, "radio hops of the first NOTIFY; null if not received"),
-        ]
+    schema=run_schema(
+        PUBLISHER,
+        SEQUENCE,
+        RECEIVER,
+        CLIENT,
+        LOCAL,
+        column("time", DOUBLE, "s into the run of the PUBLISH; null if it was not captured"),
+        column("settled", BOOLEAN, "the event counts in settled ratios; null without PUBLISH"),
+        column("expected", BOOLEAN, "the client should receive the event"),
+        column("notifications", INT, "NOTIFY messages of the event to the client"),
+        column("delay", DOUBLE, "s from PUBLISH to the first NOTIFY; null if not received"),
+        column("hops", SHORT, "radio hops of the first NOTIFY; null if not received"),
     ),
     order=("time", "publisher", "sequence", "receiver", "client", "hops"),
     make=lambda inputs: delivery(
@@ -103,25 +95,22 @@ DELIVERY: Final = Table(
 EVENTS: Final = Table(
     name="events",
     description="published events: expected, received, unexpected, duplicate deliveries",
-    schema=StructType(
-        [
-            RUN,
-            PUBLISHER,
-            SEQUENCE,
-            column("time", DOUBLE, "s into the run, when its publisher sent PUBLISH"),
-            column("topic", STRING, "value of the attribute topic; null if there is none"),
-            column("attributes", STRING, "the event's attributes as JSON"),
-            column("policy", STRING, "access policy as text; null if it has none"),
-            column("size", INT, "bytes of the event body"),
-            column("settled", BOOLEAN, "published early enough before the end to be counted"),
-            column("expected", INT, "clients that should receive the event"),
-            column("received", INT, "clients out of `expected` that received it"),
-            column("expected_local", INT, "of `expected`: clients at the publisher's own node"),
-            column("received_local", INT, "of `received`: clients at the publisher's own node"),
-            column("unexpected", INT, "clients that received it and should not have"),
-            column("duplicates", INT, "notifications beyond the first per client"),
-            column("ratio", DOUBLE, "received / expected; null if nobody was expected"),
-        ]
+    schema=run_schema(
+        PUBLISHER,
+        SEQUENCE,
+        column("time", DOUBLE, "s into the run, when its publisher sent PUBLISH"),
+        column("topic", STRING, "value of the attribute topic; null if there is none"),
+        column("attributes", STRING, "the event's attributes as JSON"),
+        column("policy", STRING, "access policy as text; null if it has none"),
+        column("size", INT, "bytes of the event body"),
+        column("settled", BOOLEAN, "published early enough before the end to be counted"),
+        column("expected", INT, "clients that should receive the event"),
+        column("received", INT, "clients out of `expected` that received it"),
+        column("expected_local", INT, "of `expected`: clients at the publisher's own node"),
+        column("received_local", INT, "of `received`: clients at the publisher's own node"),
+        column("unexpected", INT, "clients that received it and should not have"),
+        column("duplicates", INT, "notifications beyond the first per client"),
+        column("ratio", DOUBLE, "received / expected; null if nobody was expected"),
     ),
     order=("time", "publisher", "sequence"),
     make=lambda inputs: events(inputs.of(PUBLICATIONS), inputs.of(DELIVERY), inputs.of(RUNS)),
@@ -132,24 +121,21 @@ EVENTS: Final = Table(
 DELIVERY_OVER_TIME: Final = Table(
     name="delivery_over_time",
     description="expected and received deliveries by time of publication",
-    schema=StructType(
-        [
-            RUN,
-            column("time", DOUBLE, "s into the run, start of the bucket"),
-            column("width", DOUBLE, "s, width of the bucket"),
-            column("events", INT, "events published in the bucket"),
-            column("expected", LONG, "deliveries expected of these events"),
-            column("received", LONG, "deliveries made of these events, whenever"),
-            column("ratio", DOUBLE, "received / expected; null if nothing was expected"),
-            column("settled", BOOLEAN, "every event of the bucket is settled"),
-        ]
+    schema=run_schema(
+        column("time", DOUBLE, "s into the run, start of the bucket"),
+        column("width", DOUBLE, "s, width of the bucket"),
+        column("events", INT, "events published in the bucket"),
+        column("expected", LONG, "deliveries expected of these events"),
+        column("received", LONG, "deliveries made of these events, whenever"),
+        column("ratio", DOUBLE, "received / expected; null if nothing was expected"),
+        column("settled", BOOLEAN, "every event of the bucket is settled"),
     ),
     order=("time",),
     make=lambda inputs: delivery_over_time(inputs.of(EVENTS), inputs.once(bucket_width)),
 )
 """Delivery by time of publication."""
 
-_CANDIDATES: Final = StructType([RUN, PUBLISHER, SEQUENCE, RECEIVER, CLIENT])
+_CANDIDATES: Final = run_schema(PUBLISHER, SEQUENCE, RECEIVER, CLIENT)
 
 
 def due(publications: DataFrame, subscriptions: DataFrame) -> DataFrame:

@@ -32,12 +32,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from emulation.scenario.access_point import MESH
 from nodeapp.pubsub.registry import service_of
 from nodeapp.wire import Kind
-from spark_analysis.captures.schemas import DOUBLE, INT, LONG, RUN, column
+from spark_analysis.captures.schemas import DOUBLE, INT, LONG, column, run_schema
 from spark_analysis.engine.tables import Inputs, Kept, Query, SummaryColumn, Table
 from spark_analysis.measures.clients import MESSAGES, REQUESTS
 from spark_analysis.measures.columns import EVENT, count_if, seconds_between
@@ -53,27 +52,24 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "63bdb783aa0b")
+VERSION: Final = Version(1, "615262b9a269")
 
 
 LEGS: Final = Table(
     name="legs",
     description="one row a leg of a client of a mesh: packets, delay and waiting of its events",
-    schema=StructType(
-        [
-            RUN,
-            column("client", LONG, "node id of the client"),
-            column("leg", INT, "number of the leg, from 1"),
-            column("start", DOUBLE, "s into the run, when the client leaves"),
-            column("end", DOUBLE, "s into the run, next route announced; null: the last"),
-            column("events", LONG, "events of the leg that the client received"),
-            column("mesh_packets", LONG, "transmissions of these on mesh links"),
-            column("access_packets", LONG, "transmissions of these on access links"),
-            column("mesh_probes", LONG, "transmissions of probes on mesh links"),
-            column("access_probes", LONG, "transmissions of probes on access links"),
-            column("delay", DOUBLE, "s, mean from the serving broker to the application"),
-            column("waiting", DOUBLE, "s, mean part of it spent waiting at serving brokers"),
-        ]
+    schema=run_schema(
+        column("client", LONG, "node id of the client"),
+        column("leg", INT, "number of the leg, from 1"),
+        column("start", DOUBLE, "s into the run, when the client leaves"),
+        column("end", DOUBLE, "s into the run, next route announced; null: the last"),
+        column("events", LONG, "events of the leg that the client received"),
+        column("mesh_packets", LONG, "transmissions of these on mesh links"),
+        column("access_packets", LONG, "transmissions of these on access links"),
+        column("mesh_probes", LONG, "transmissions of probes on mesh links"),
+        column("access_probes", LONG, "transmissions of probes on access links"),
+        column("delay", DOUBLE, "s, mean from the serving broker to the application"),
+        column("waiting", DOUBLE, "s, mean part of it spent waiting at serving brokers"),
     ),
     order=("client", "leg"),
     make=lambda inputs: legs(inputs),  # noqa: PLW0108  # it is defined below
@@ -87,13 +83,10 @@ _OF_RUNS: Final = (
 )
 """What `of_legs` returns."""
 
-_STARTS: Final = StructType(
-    [
-        RUN,
-        column("client", LONG, "node id of the client"),
-        column("told_ns", LONG, "Unix time when its navigator announced the leg, ns"),
-        column("start_ns", LONG, "when the pause before it is over, ns"),
-    ]
+_STARTS: Final = run_schema(
+    column("client", LONG, "node id of the client"),
+    column("told_ns", LONG, "Unix time when its navigator announced the leg, ns"),
+    column("start_ns", LONG, "when the pause before it is over, ns"),
 )
 
 _ROUTE: Final = struct.Struct(">BBdBdBdBdBd")
