@@ -375,8 +375,7 @@ def _spread(master: str | None) -> Iterator[tuple[Spread | None, int]]:
         yield None, 1
         return
     from emulation.check.search import Chunk
-    from spark_analysis.engine.errors import plain_errors
-    from spark_analysis.engine.session import spark_session
+    from spark_analysis.engine.session import plain_errors, spark_session
     from spark_analysis.errors import AnalysisError
 
     try:

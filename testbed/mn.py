@@ -19,7 +19,7 @@ from emulation.scenario.owner import this_process
 from emulation.scenario.runfolder import RunFolder
 from nodeapp.installation import PROGRAM
 from testbed.live.page import Live, tell_address
-from testbed.mn_run import make_folder, run_script
+from testbed.mn_run import check_folder, make_folder, run_script
 from testbed.options import (
     FAILED,
     RUNS,
@@ -93,8 +93,6 @@ def mn(
         fail("--controller is for one script: leave it out with --check", USAGE)
     processes.sweep()
     if check:
-        from testbed.mn_check import check_folder
-
         check_folder(script, seconds, runs)
         return
     _refuse_no_python(script)

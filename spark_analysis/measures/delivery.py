@@ -15,15 +15,16 @@ counts as settled if it was published `settle` seconds before the end or earlier
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
+from emulation.scenario.prompt import told_commands
 from nodeapp.events import Event, Subscription
 from nodeapp.wire import Kind
 from spark_analysis.captures.schemas import (
@@ -49,7 +50,7 @@ from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.runs import RUNS, SILENT, bucket_width, silences
 from spark_analysis.measures.subscriptions import SUBSCRIPTIONS, roles
 from spark_analysis.report.metric import Metric
-from spark_analysis.report.quantities import count, printable, seconds, share
+from spark_analysis.report.quantities import count, number, printable, seconds, share
 from spark_analysis.report.text_table import Cell, TextTable, ratio, sums, zero
 
 if TYPE_CHECKING:
@@ -308,10 +309,44 @@ def _topic_row(name: str, row: pd.Series) -> list[Cell]:
     ]  # fmt: skip
 
 
+LISTED: Final = 12
+"""Marks that a caption tells in words."""
+
+
+class Mark(NamedTuple):
+    """Something that was done at the prompt at `time` seconds: a reader of figures must know.
+
+    Links and radios that were cut, nodes that were moved, programs of others; events published and
+    subscriptions made by hand are in the captures as any other.
+    """
+
+    time: float
+    text: str
+
+
+def marks(tables: RunTables) -> list[Mark]:
+    """Return what was done to the network, in order of time."""
+    return [
+        Mark(command.time, printable(command.command))
+        for command, _ in told_commands(tables.run.prompt)
+    ]
+
+
+def listed(of_prompt: Sequence[Mark]) -> str:
+    """Return marks in words, with the numbers that figures have at them; empty if none."""
+    if not of_prompt:
+        return ""
+    texts = "; ".join(
+        f"{index}: {mark.text} at {number(mark.time)} s"
+        for index, mark in enumerate(of_prompt[:LISTED], start=1)
+    )
+    more = f"; and {len(of_prompt) - LISTED} more" if len(of_prompt) > LISTED else ""
+    return f" Numbers at the top: what was done at the prompt. {texts}{more}."
+
+
 def over_time(tables: RunTables) -> Drawing:
     """Draw delivery by time of publication."""
     from spark_analysis.report import figures
-    from spark_analysis.report.marks import listed, marks
 
     table = tables.table("delivery_over_time").sort_values("time")
     happened = marks(tables)

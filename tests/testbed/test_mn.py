@@ -24,7 +24,7 @@ from spark_analysis import runs
 from spark_analysis.measures.script import read_records
 from spark_analysis.script_reports import SCRIPT_TABLES, read, write
 from testbed.app import app
-from testbed.mn_check import verdict_of
+from testbed.mn_run import verdict_of
 from tests.processes import lives
 from tests.testbed.mn_runs import SCRIPTS, mn, run_folder, typed
 

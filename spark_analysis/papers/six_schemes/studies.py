@@ -18,8 +18,13 @@ from spark_analysis.papers.paper import (
     Study,
     ends_and_middle,
 )
-from spark_analysis.papers.six_schemes.names import OVER_AODV, PAPER_NAMES, SCHEMES
-from spark_analysis.papers.six_schemes.ways import VARIATIONS, settings_of
+from spark_analysis.papers.six_schemes.ways import (
+    OVER_AODV,
+    PAPER_NAMES,
+    SCHEMES,
+    VARIATIONS,
+    settings_of,
+)
 from spark_analysis.report.curves import OF_MEANS, Quantity
 from spark_analysis.sweeps.spec import SweepSpec
 
