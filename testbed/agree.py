@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -51,6 +51,9 @@ from testbed.repeats import (
     names,
     run_repeats,
 )
+
+if TYPE_CHECKING:
+    from spark_analysis.agreement.page import WrittenComparison
 
 DURATION = 60.0
 REPEATS = 5
@@ -110,23 +113,7 @@ def agree(
         fail(str(error))
     try:
         RunFolder(folder).give_to_caller()  # whose analysis writes there
-        with Analyst(folder) as analyst, ExitStack() as stack:
-            ahead = analyst if possible() else None
-            under_way = ahead.start if ahead is not None else _nothing
-            folders = _run(scenario, chosen, count, folder, under_way)
-            while True:
-                if ahead is not None:
-                    RunFolder(folder).give_to_caller()
-                    written = ahead.compare(folders, names(chosen), folder)
-                else:
-                    keep_session(stack)
-                    written = compare_folders(folders, names(chosen), folder)
-                needed = max((pair.agreement.needed or 0 for pair in written), default=0)
-                more = enough(len(folders), needed)
-                if repeats != AUTO or more <= len(folders):
-                    break
-                console.print(f"not decided after {len(folders)} repeats: {more} to try")
-                folders += _run(scenario, chosen, more, folder, under_way, len(folders))
+        written = _compared(scenario, chosen, count, folder, until_decided=repeats == AUTO)
     except KeyboardInterrupt:
         end_interrupted(f"interrupted: stopped everything; runs up to here are in {folder}")
     except AgreeError as error:
@@ -140,6 +127,29 @@ def agree(
         console.say(f"report: {comparison.page}")
     if any(comparison.agreement.outcome != AgreementOutcome.AGREE for comparison in written):
         raise typer.Exit(FAILED)
+
+
+def _compared(
+    scenario: Scenario, chosen: Sequence[Backend], count: int, folder: Path, *, until_decided: bool
+) -> list[WrittenComparison]:
+    """Run and compare `count` repeats, and more `until_decided`."""
+    with Analyst(folder) as analyst, ExitStack() as stack:
+        ahead = analyst if possible() else None
+        under_way = ahead.start if ahead is not None else _nothing
+        folders = _run(scenario, chosen, count, folder, under_way)
+        while True:
+            if ahead is not None:
+                RunFolder(folder).give_to_caller()
+                written = ahead.compare(folders, names(chosen), folder)
+            else:
+                keep_session(stack)
+                written = compare_folders(folders, names(chosen), folder)
+            needed = max((pair.agreement.needed or 0 for pair in written), default=0)
+            more = enough(len(folders), needed)
+            if not until_decided or more <= len(folders):
+                return written
+            console.print(f"not decided after {len(folders)} repeats: {more} to try")
+            folders += _run(scenario, chosen, more, folder, under_way, len(folders))
 
 
 def enough(repeats: int, needed: int) -> int:

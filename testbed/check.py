@@ -133,6 +133,15 @@ KeptOption = Annotated[
 ]
 
 
+StrictCheckOption = Annotated[
+    bool, typer.Option("--strict", help="exit with 1 if anything was found")
+]
+ReportOption = Annotated[
+    bool,
+    typer.Option("--report", help="write a page; run each finding once more, for its replay"),
+]
+
+
 def check(
     protocol: Protocol,
     budget: BudgetOption = None,
@@ -145,13 +154,8 @@ def check(
     faults: FaultsOption = ALL_FAULTS,
     master: SpreadOption = None,
     out: KeptOption = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="exit with 1 if anything was found")
-    ] = False,
-    report: Annotated[
-        bool,
-        typer.Option("--report", help="write a page; run each finding once more, for its replay"),
-    ] = False,
+    strict: StrictCheckOption = False,
+    report: ReportOption = False,
     as_json: JsonOption = False,
     be_quiet: QuietOption = False,
 ) -> None:
@@ -189,12 +193,10 @@ def check(
             fail(f"--topology {topology}: {error}", USAGE)
         except KeyboardInterrupt:
             end_interrupted(f"interrupted after {_drawn(search.progress)}; see {folder}")
-    progress = search.progress
-    if not progress.drawn and len(cases) < len(chosen):
+    if not search.progress.drawn and len(cases) < len(chosen):
         fail(f"--budget {budget} was over before a scenario was drawn: raise it", USAGE)
-    console.say(_summary(protocol, progress))
-    reports = _reports(cases) if report else {}
-    outcome = _outcome(protocol, seed, progress, cases, reports)
+    console.say(_summary(protocol, search.progress))
+    outcome = _outcome(protocol, seed, search.progress, cases, _reports(cases) if report else {})
     if report:
         _write_page(folder, outcome)
     if as_json:

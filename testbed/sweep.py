@@ -139,6 +139,14 @@ OpenOption = Annotated[
 ]
 
 
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="folder of the sweep", file_okay=False)
+]
+KeepOption = Annotated[
+    bool, typer.Option("--keep-frames", help="keep the packets of every run, as columns")
+]
+
+
 def sweep(
     topology: Topology,
     protocols: Protocols,
@@ -151,12 +159,8 @@ def sweep(
     settings: SetOption = None,
     fault: FaultOption = None,
     master: MasterOption = "local[*]",
-    out: Annotated[
-        Path | None, typer.Option("--out", help="folder of the sweep", file_okay=False)
-    ] = None,
-    keep_frames: Annotated[
-        bool, typer.Option("--keep-frames", help="keep the packets of every run, as columns")
-    ] = False,
+    out: OutOption = None,
+    keep_frames: KeepOption = False,
     opened: OpenOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -167,17 +171,13 @@ def sweep(
     Example: sweep roaming_field flooding broker-gpsr --vary speed=1,5,10 --seeds 3
     """
     check_duration(duration)
-    try:
-        values = expanded(settings_of(settings, nodes, workload, fault))
-    except ScenarioError as error:
-        fail(str(error), USAGE)
     spec = SweepSpec(
         topology,
         tuple(protocols),
         _varied(vary or []),
         seeds,
         duration,
-        values,
+        _expanded(settings_of(settings, nodes, workload, fault)),
         tuple(dict.fromkeys(key.replace("-", "_") for key in draws or [])),
     )
     folder = out or SWEEPS / _name(spec.topology, spec.protocols, list(spec.vary))
@@ -188,10 +188,7 @@ def sweep(
         if opened is not None:
             analyse_folders([SweepFolder(folder).chosen(points(spec), opened)], master)
             return
-        if changed := outdated(spec, folder):
-            every = set(changed) == set(spec.protocols)
-            which = "all points" if every else f"points of {', '.join(changed)}"
-            console.print(f"the testbed has changed since this sweep began: {which} run again")
+        _tell_what_runs_again(spec, folder)
         with Interrupts() as interrupts, SweepDisplay(interrupts) as display:
             outcome = run_sweep(
                 spec, folder, master=master, keep_frames=keep_frames, progress=display.update
@@ -210,6 +207,20 @@ def sweep(
             RunFolder(folder).give_to_caller()
     print_problems(console, outcome.problems)
     end_with_failures(list(outcome.failures.items()))
+
+
+def _expanded(values: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return expanded(values)
+    except ScenarioError as error:
+        fail(str(error), USAGE)
+
+
+def _tell_what_runs_again(spec: SweepSpec, folder: Path) -> None:
+    if changed := outdated(spec, folder):
+        every = set(changed) == set(spec.protocols)
+        which = "all points" if every else f"points of {', '.join(changed)}"
+        console.print(f"the testbed has changed since this sweep began: {which} run again")
 
 
 def _report(outcome: SweepOutcome, *, as_json: bool) -> None:

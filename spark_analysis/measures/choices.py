@@ -41,7 +41,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "584909e04b02")
+VERSION: Final = Version(1, "c1337398134e")
 
 
 APART: Final = 0.1
@@ -102,6 +102,24 @@ def _arrived(inputs: Inputs) -> DataFrame:
     )
 
 
+def _pruned(inputs: Inputs) -> DataFrame:
+    """Return run, subscriber, topic and at_ns of the prunes that subscribers sent."""
+    return (
+        inputs.of(CELL_MESSAGES)
+        .filter(
+            sf.col("sent")
+            & (sf.col("kind") == Kind.PRUNE)
+            & (sf.col("destination") == ANY_NODE)
+            & (sf.col("issuer") == sf.col("node_id"))
+            & (sf.col("hops") == 1)
+            & ~_copied()
+        )
+        .select(
+            "run", sf.col("node_id").alias("subscriber"), "topic", sf.col("time_ns").alias("at_ns")
+        )
+    )
+
+
 def choices(inputs: Inputs) -> DataFrame:
     """Return `CHOICES`; no rows, and no work, if no run has rendezvous cells."""
     if not with_cells(inputs):
@@ -140,17 +158,7 @@ def choices(inputs: Inputs) -> DataFrame:
         .agg(count_if(others & sf.col("sent_off")).cast("int").alias("subscriptions"))
     )
     pruned = (
-        inputs.of(CELL_MESSAGES)
-        .filter(
-            sf.col("sent")
-            & (sf.col("kind") == Kind.PRUNE)
-            & (sf.col("destination") == ANY_NODE)
-            & (sf.col("issuer") == sf.col("node_id"))
-            & (sf.col("hops") == 1)
-            & ~_copied()
-        )
-        .select("run", sf.col("node_id").alias("subscriber"), "topic", "time_ns")
-        .withColumnRenamed("time_ns", "at_ns")
+        _pruned(inputs)
         .join(spans, _OF)
         .filter(inside)
         .groupBy(*_CHOICE)
