@@ -55,7 +55,7 @@ ACCELERATORS = ("auto", "kvm", "tcg")
 CLOCKS = ("real", "virtual")
 ON_THE_HOST = frozenset(
     {"analyze", "sweep", "reproduce", "agree", "test", "vm"}
-    | {"artifact", "compile", "export-trace", "export-workload"}
+    | {"artifact", "export-trace", "export-workload"}
 )
 """Commands that need what the guest lacks: Spark, the tests' tools, QEMU, your disk."""
 RUNNERS = frozenset({"run", "cli", "mn"})
