@@ -105,7 +105,7 @@ def _is_terminal() -> bool:
 
 
 class ScriptVerdict(NamedTuple):
-    """What became of a script."""
+    """The verdict on a script."""
 
     script: str
     verdict: str

@@ -443,7 +443,7 @@ def _root(reason: str) -> str:
         return reason
     if "java.lang.OutOfMemoryError" in scratch.log_text():
         return (
-            "Java ran out of memory, of which it may use a quarter of the machine's: analyse on a "
-            "machine that has more, or make a shorter run"
+            "Java ran out of memory: it may use a quarter of the machine's. Analyse on a machine "
+            "that has more, or make a shorter run"
         )
     return reason

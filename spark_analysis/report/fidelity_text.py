@@ -24,12 +24,12 @@ class FidelityVerdict:
 
 
 def verdict(run: Run) -> FidelityVerdict:
-    """Return what the fidelity monitor said, and what to make of it."""
+    """Return how to read the verdict of a run's fidelity monitor."""
     return verdict_of(run.fidelity, run.record.backend if run.record else None)
 
 
 def verdict_of(fidelity: Fidelity | None, backend: str | None) -> FidelityVerdict:
-    """Return what to make of a fidelity monitor's verdict, None if there is none."""
+    """Return how to read the verdict of a fidelity monitor; None is no verdict."""
     if fidelity is None:
         if backend == "virtual":
             return FidelityVerdict(

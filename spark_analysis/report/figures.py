@@ -174,7 +174,7 @@ def delivery_over_time(
 
 
 def _stacked(axes: Axes, middle: Array, width: Array, received: Array, missing: Array) -> None:
-    """Draw what is missing, if anything is, upon what was received."""
+    """Draw received deliveries, with missing ones, if there are any, on top."""
     axes.bar(middle, received, 0.86 * width, color=svg.BLUE, label="received")
     if missing.any():
         axes.bar(
@@ -195,7 +195,7 @@ def _mark(panels: tuple[Axes, Axes], times: Mapping[int, float]) -> None:
 
 
 def _shade(panels: tuple[Axes, Axes], faults: Sequence[tuple[float, float]]) -> None:
-    """Shade what is between the beginning and the end of each fault."""
+    """Shade each fault from its beginning to its end."""
     for index, (begins, ends) in enumerate(faults):
         for axes in panels:
             axes.axvspan(begins, ends, color=svg.VERMILION, alpha=0.12, linewidth=0)
@@ -206,7 +206,7 @@ def _shade(panels: tuple[Axes, Axes], faults: Sequence[tuple[float, float]]) -> 
 def _near_the_end(
     panels: tuple[Axes, Axes], start: Array, width: Array, settled: npt.NDArray[np.bool_]
 ) -> None:
-    """Grey what is published too late to count."""
+    """Grey out events that are published too late to count."""
     unsettled, end = float(start[~settled].min()), float((start + width).max())
     for axes in panels:
         axes.axvspan(unsettled, end, color=svg.MUTED, alpha=0.15, linewidth=0, label="")
