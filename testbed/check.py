@@ -137,8 +137,7 @@ StrictCheckOption = Annotated[
     bool, typer.Option("--strict", help="exit with 1 if anything was found")
 ]
 ReportOption = Annotated[
-    bool,
-    typer.Option("--report", help="write a page; run each finding once more, for its replay"),
+    bool, typer.Option("--report", help="write a page; run each finding once more, for its replay")
 ]
 
 

@@ -56,8 +56,7 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="print the outcome as JSON on standard output")
 ]
 StrictOption = Annotated[
-    bool,
-    typer.Option("--strict", help="exit with 1 if a run lost real time or has damaged files"),
+    bool, typer.Option("--strict", help="exit with 1 if a run lost real time or has damaged files")
 ]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", help="print errors only (and what --json prints)")

@@ -69,8 +69,7 @@ def reproduce(
     out: Annotated[Path | None, typer.Option("--out", help="folder", file_okay=False)] = None,
     markdown: MarkdownOption = None,
     so_far: Annotated[
-        bool,
-        typer.Option("--so-far", help="run nothing: write the results of complete seeds"),
+        bool, typer.Option("--so-far", help="run nothing: write the results of complete seeds")
     ] = False,
     known: KnownOption = None,
     list_: Annotated[
@@ -210,12 +209,7 @@ def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Repro
 
                 results.append(
                     reproduce(
-                        paper,
-                        preset,
-                        folder,
-                        master=how.master,
-                        known=known,
-                        progress=update,
+                        paper, preset, folder, master=how.master, known=known, progress=update
                     )
                 )
     except KeyboardInterrupt:

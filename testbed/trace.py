@@ -75,8 +75,7 @@ def _silent(topology: str, values: dict[str, Any]) -> dict[str, Any]:
 def export_workload(
     topology: Topology,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="file to write, usually .jsonl", dir_okay=False),
+        Path | None, typer.Option("--out", help="file to write, usually .jsonl", dir_okay=False)
     ] = None,
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,

@@ -45,9 +45,7 @@ from testbed.options import (
 )
 
 app = typer.Typer(
-    help=(__doc__ or "").partition("\n\n")[0],
-    rich_markup_mode=None,
-    no_args_is_help=True,
+    help=(__doc__ or "").partition("\n\n")[0], rich_markup_mode=None, no_args_is_help=True
 )
 
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -259,11 +257,7 @@ class Stages:
 
 
 def _scenario(
-    words: Sequence[str],
-    runs: Path,
-    options: MachineOptions,
-    analyze: bool,
-    terminal: bool,
+    words: Sequence[str], runs: Path, options: MachineOptions, analyze: bool, terminal: bool
 ) -> None:
     if words[0] in {"run", "cli"}:
         if "--live" in words:

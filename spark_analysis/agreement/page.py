@@ -119,10 +119,7 @@ def _delays(agreement: Agreement, analysis: Analysis) -> list[Array]:
     remote = analysis.table("delay")
     remote = remote[~remote["local"].eq(True)]
     return [
-        np.asarray(
-            remote[remote["run"].isin([run.run for run in side.runs])]["delay"],
-            dtype=float,
-        )
+        np.asarray(remote[remote["run"].isin([run.run for run in side.runs])]["delay"], dtype=float)
         for side in agreement.sides
     ]
 

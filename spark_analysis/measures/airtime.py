@@ -130,8 +130,7 @@ def timed(air: DataFrame) -> DataFrame:
     unicast = sf.col("transmitter").isNotNull() & (sf.col("receiver").bitwiseAND(_GROUP) == 0)
     answers = rates.select("rate_kbps", "ack_kbps")
     asked = sf.when(
-        unicast,
-        sf.struct(sf.col("receiver").alias("by"), sf.col("ack_kbps").alias("rate")),
+        unicast, sf.struct(sf.col("receiver").alias("by"), sf.col("ack_kbps").alias("rate"))
     )
     station = sf.when(is_ack, sf.col("receiver")).otherwise(sf.col("transmitter"))
     before = Window.partitionBy("run", "station").orderBy("number")
@@ -140,8 +139,7 @@ def timed(air: DataFrame) -> DataFrame:
         .withColumn("station", station)
         .withColumn("asked", sf.last(asked, ignorenulls=True).over(before))
         .withColumn(
-            "transmitter",
-            sf.when(is_ack, sf.col("asked.by")).otherwise(sf.col("transmitter")),
+            "transmitter", sf.when(is_ack, sf.col("asked.by")).otherwise(sf.col("transmitter"))
         )
         .withColumn(
             "rate_kbps",

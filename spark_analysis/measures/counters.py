@@ -139,10 +139,7 @@ def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFra
         .withColumn("direction", sf.when(own == wired, "in").otherwise("out"))
         .withColumn("port", sf.col("interface"))
         .groupBy(*_KEY)
-        .agg(
-            sf.count("*").alias("captured_frames"),
-            sf.sum("length").alias("captured_bytes"),
-        )
+        .agg(sf.count("*").alias("captured_frames"), sf.sum("length").alias("captured_bytes"))
     )
     table = counts.join(captured, _KEY, "full").fillna(
         0, ["counted_frames", "counted_bytes", "captured_frames", "captured_bytes"]

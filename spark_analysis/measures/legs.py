@@ -123,10 +123,7 @@ def _windows(inputs: Inputs) -> DataFrame:
     starts = routes.select("run", "node_id", "time_ns", "body").mapInArrow(_starts, _STARTS)
     by_client = Window.partitionBy("run", "client").orderBy("told_ns")
     return starts.withColumns(
-        {
-            "leg": sf.row_number().over(by_client),
-            "end_ns": sf.lead("told_ns").over(by_client),
-        }
+        {"leg": sf.row_number().over(by_client), "end_ns": sf.lead("told_ns").over(by_client)}
     )
 
 

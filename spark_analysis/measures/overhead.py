@@ -44,11 +44,7 @@ OVERHEAD: Final = Table(
         column("node", STRING, "name of the node"),
         column("node_id", LONG, "node id"),
         column("kind", SHORT, "message kind; null if not a testbed frame"),
-        column(
-            "kind_name",
-            STRING,
-            "HELLO, EVENT, ...; ARP, TCP ... of a middleware; or `other`",
-        ),
+        column("kind_name", STRING, "HELLO, EVENT, ...; ARP, TCP ... of a middleware; or `other`"),
         column("category", STRING, "event, control or other"),
         column("sent_frames", LONG, "frames the node's radio interface sent"),
         column("messages", LONG, "of the frames sent, those that begin a message"),

@@ -55,8 +55,7 @@ _TIMES: Final = "run string, steps int, kept double, heard double, reach double"
 _AT: Final = ["run", "node_id", "step"]
 
 PLACES: Final = Query(
-    make=lambda inputs: inputs.rows(list(places(inputs)), _PLACES),
-    kept=Kept.IN_DRIVER,
+    make=lambda inputs: inputs.rows(list(places(inputs)), _PLACES), kept=Kept.IN_DRIVER
 )
 """The cell of every node at every step, and where it is, metres."""
 

@@ -153,13 +153,7 @@ def _values(
 
 
 def _draw(
-    axes: Axes,
-    quantity: Quantity,
-    ticks: _Ticks,
-    curve: Curve,
-    order: int,
-    of: int,
-    name: str,
+    axes: Axes, quantity: Quantity, ticks: _Ticks, curve: Curve, order: int, of: int, name: str
 ) -> None:
     means, low, high = (
         np.array([getattr(interval, end) for _, interval in curve]) * quantity.scale

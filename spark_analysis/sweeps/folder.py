@@ -42,10 +42,7 @@ _OF_POINT: Final = (
     column("command", STRING, "runs the point by itself, with captures, report and replay"),
 )
 RESULT_COLUMNS: Final = StructType(
-    [
-        *_OF_POINT,
-        *(c for c in SUMMARY_TABLE.schema if c.name not in {of.name for of in _OF_POINT}),
-    ]
+    [*_OF_POINT, *(c for c in SUMMARY_TABLE.schema if c.name not in {of.name for of in _OF_POINT})]
 )
 """Columns of the results of every sweep; between `protocol` and `seed` are the varied ones."""
 _TYPES: Final[dict[type, Any]] = {int: "Int64", float: "float64", bool: "boolean", str: "object"}

@@ -130,10 +130,7 @@ def _missing(sweep: SweepFolder, plan: Sequence[RunPoint], keep: Keep) -> list[R
 
 
 def _check(
-    sweep: SweepFolder,
-    plan: Sequence[RunPoint],
-    keep: Keep,
-    progress: Callable[[Progress], None],
+    sweep: SweepFolder, plan: Sequence[RunPoint], keep: Keep, progress: Callable[[Progress], None]
 ) -> dict[str, float]:
     """Make the scenarios that are to run, before anything runs; return the work of each, by key.
 

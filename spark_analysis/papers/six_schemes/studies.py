@@ -86,9 +86,7 @@ DELAY: Final = replace(
     caption=f"{DELAY_MEAN.caption} {OF_MEANS}",
 )
 MEDIAN: Final = replace(
-    Quantity.of(DELAY_P50),
-    title="Median of the delay",
-    caption=f"{DELAY_P50.caption} {OF_MEANS}",
+    Quantity.of(DELAY_P50), title="Median of the delay", caption=f"{DELAY_P50.caption} {OF_MEANS}"
 )
 LOAD: Final = replace(
     Quantity.of(LOAD_MEAN),
