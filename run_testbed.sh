@@ -165,7 +165,7 @@ install_os_ken() { # Ryu's maintained fork
 
 compile() { # without it all works, but slower, so a failure is said and no more
     say "compiling what runs spend their time in (under a minute)"
-    PYTHONPATH=$project "$venv/bin/python" -m testbed compile --if-needed >>"$log" 2>&1 ||
+    PYTHONPATH=$project "$venv/bin/python" -m testbed.compiling >>"$log" 2>&1 ||
         say "not compiled, so runs take twice as long: $(tail -n 1 "$log")"
 }
 
@@ -263,7 +263,7 @@ esac
 export PYTHONPATH=$project${PYTHONPATH:+:$PYTHONPATH}
 if [ "${1-}" = setup ]; then
     link_mininet # Mininet-WiFi may have come since
-    [ ! -w "$project" ] || "$venv/bin/python" -m testbed compile --if-needed || true
+    [ ! -w "$project" ] || "$venv/bin/python" -m testbed.compiling || true
     say "ready: $project/run_testbed.sh --help"
     exit 0
 fi

@@ -1,6 +1,6 @@
 """Compiled modules: machine code of this source, used as long as it was compiled from this source.
 
-Theory of operation.  The command `compile` translates some modules with mypyc into a folder
+Theory of operation.  Set-up (`testbed.compiling`) translates some modules with mypyc into a folder
 below `.compiled`, beside the packages, and notes there the hash of each source that the machine
 code depends on: of the modules themselves and of all that they import of the project.  Whoever
 imports a package of the project first comes here: if all those sources are as they were, and the
@@ -25,12 +25,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from nodeapp.installation import PROGRAM, ROOT
+from nodeapp.installation import IS_CHECKOUT, PROGRAM, ROOT
 
 FOLDER: Final = ".compiled"
 MANIFEST: Final = "manifest.json"
 VARIABLE: Final = "TESTBED_COMPILED"
-COMMAND: Final = f"{PROGRAM} compile"
+COMMAND: Final = f"{PROGRAM} setup" if IS_CHECKOUT else "python -m pubsub_testbed.testbed.compiling"
 SUFFIX: Final = EXTENSION_SUFFIXES[0]
 """Ending of a compiled module; it has the version of the interpreter and the processor."""
 

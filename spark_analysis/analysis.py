@@ -8,7 +8,7 @@ written to each run's `metrics` folder, whole or not at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -18,17 +18,17 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from emulation.backends.virtual import VirtualBackend
+from emulation.errors import RunFolderError
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
-from emulation.scenario.runfolder import Run
+from emulation.scenario.runfolder import Run, read_run
 from emulation.virtual.recording import captures
 from nodeapp.budget import FRAMES
 from spark_analysis.captures.air import air_captures, read_air
 from spark_analysis.captures.foreign import read_foreign
 from spark_analysis.captures.materialise import is_recorded, materialise, read_frames, recorded
-from spark_analysis.captures.runs import read_runs
 from spark_analysis.captures.source import Capture, Survey, Surveyed, find_captures, survey
-from spark_analysis.engine.errors import plain_errors
 from spark_analysis.engine.results import Analysis
+from spark_analysis.engine.session import plain_errors
 from spark_analysis.engine.tables import Inputs, Table
 from spark_analysis.engine.tuning import few, gathered, tuned
 from spark_analysis.errors import AnalysisError
@@ -239,3 +239,22 @@ def tables_of(
         inputs = Inputs(spark, runs, surveys, frames, air, few=few(frames_folders))
         with tuned(spark, frames_folders), inputs.kept():
             return [rows_of(inputs, table) for table in tables]
+
+
+def read_runs(paths: Iterable[Path]) -> tuple[Run, ...]:
+    """Return several runs, each once.
+
+    Raises `AnalysisError` if one cannot be read, or two have the same name.
+    """
+    runs: dict[str, Run] = {}
+    for path in paths:
+        try:
+            run = read_run(path)
+        except RunFolderError as error:
+            raise AnalysisError(str(error)) from None
+        other = runs.setdefault(run.name, run)
+        if other.path != run.path:
+            raise AnalysisError(f"{other.path} and {run.path} have the same name: rename one")
+    if not runs:
+        raise AnalysisError("no run folder given")
+    return tuple(runs.values())

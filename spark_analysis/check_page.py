@@ -69,7 +69,7 @@ def _properties(outcome: Mapping[str, Any]) -> TextTable:
         [rule["property"], rule["what must hold"], count(rule["runs"]), count(rule["violations"])]
         for rule in outcome["properties"]
     ]
-    note = "Runs are drawn scenarios and those to shrink one; a violation ends the judging of one."
+    note = "Runs of drawn scenarios and of smaller ones; each is judged up to its first violation."
     head = ("Property", "What must hold", "Runs", "Violations")
     return TextTable("Properties", note, head, rows, words=2, empty="None was judged.")
 
@@ -77,6 +77,6 @@ def _properties(outcome: Mapping[str, Any]) -> TextTable:
 def _messages(outcome: Mapping[str, Any]) -> TextTable:
     frames = {**outcome["frames"], **dict.fromkeys(outcome["kinds without a message"], 0)}
     rows = [[kind, count(sent), "yes" if sent else "no"] for kind, sent in frames.items()]
-    note = "Between nodes. What a handler does that no message has called was not looked at."
+    note = "Between nodes. A handler that no message has reached was not tried."
     head = ("Kind", "Messages", "Looked at")
     return TextTable("Messages", note, head, rows, words=1, empty="None was sent.")

@@ -14,7 +14,7 @@ from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.measures.last_seen import MEANING
 from spark_analysis.measures.lost import LOST
 from spark_analysis.measures.registry import MEASURES
-from spark_analysis.scripts.schemas import SCRIPT_TABLES
+from spark_analysis.script_reports import SCRIPT_TABLES
 from spark_analysis.sweeps.folder import RESULT_COLUMNS
 
 _HEAD: Final = """\

@@ -31,6 +31,7 @@ from emulation.scenario.runfolder import Run, read_run
 from emulation.scenario.scenario import Scenario
 from spark_analysis.engine import scratch
 from spark_analysis.errors import AnalysisError
+from spark_analysis.measures.script import LAST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,13 +157,13 @@ class LoadedScript(Loaded):
         return self._folder.name
 
     def _analysed(self) -> None:
-        from spark_analysis.scripts import tables
-
         ended = record.read_ended(self._folder) is not None
-        if self._tables_made or (ended and (self._metrics / f"{tables.LAST}.parquet").is_file()):
+        if self._tables_made or (ended and (self._metrics / f"{LAST}.parquet").is_file()):
             return
+        from spark_analysis.script_reports import make
+
         into = self._metrics if ended else self._passing_folder()
-        tables.make(self._folder, into)
+        make(self._folder, into)
         self._metrics, self._tables_made = into, True
 
     def _passing_folder(self) -> Path:

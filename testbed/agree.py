@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from capture.process import explained
@@ -23,13 +22,16 @@ from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, Agreeme
 from testbed import completing
 from testbed.ahead import Analyst, possible
 from testbed.comparing import compare_folders, keep_session
-from testbed.display import RunDisplay
+from testbed.display import RunDisplay, Terminal
 from testbed.options import (
     FAILED,
     RUNS,
     USAGE,
+    DurationOption,
     FaultOption,
+    NodesOption,
     Protocol,
+    SeedOption,
     SetOption,
     Topology,
     WorkloadOption,
@@ -50,6 +52,9 @@ from testbed.repeats import (
     run_repeats,
 )
 
+if TYPE_CHECKING:
+    from spark_analysis.agreement.page import WrittenComparison
+
 DURATION = 60.0
 REPEATS = 5
 MOST_REPEATS = 100
@@ -58,31 +63,29 @@ AT_FIRST = 3
 """Repeats after which `auto` looks for the first time."""
 
 
+BackendsOption = Annotated[
+    str,
+    typer.Option(
+        "--backends",
+        help="two or more, by name (see doctor), or NAME@vm: in the virtual machine; "
+        "the others are compared with the first",
+        autocompletion=completing.several_backends,
+    ),
+]
+RepeatsOption = Annotated[
+    str,
+    typer.Option("--repeats", help="runs on each backend, or auto: as many as it takes to decide"),
+]
+
+
 def agree(
     topology: Topology,
     protocol: Protocol,
-    backends: Annotated[
-        str,
-        typer.Option(
-            "--backends",
-            help="two or more, by name (see doctor), or NAME@vm: in the virtual machine; "
-            "the others are compared with the first",
-            autocompletion=completing.several_backends,
-        ),
-    ] = "tap,virtual",
-    repeats: Annotated[
-        str,
-        typer.Option(
-            "--repeats", help="runs on each backend, or auto: as many as it takes to decide"
-        ),
-    ] = str(REPEATS),
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", help="number of stations (short for --set nodes=N)")
-    ] = None,
-    duration: Annotated[float, typer.Option("--duration", help="seconds of a run")] = DURATION,
-    seed: Annotated[
-        int, typer.Option("--seed", help="decides placement, motion and workload of all runs")
-    ] = 1,
+    backends: BackendsOption = "tap,virtual",
+    repeats: RepeatsOption = str(REPEATS),
+    nodes: NodesOption = None,
+    duration: DurationOption = DURATION,
+    seed: SeedOption = 1,
     workload: WorkloadOption = None,
     settings: SetOption = None,
     fault: FaultOption = None,
@@ -110,23 +113,7 @@ def agree(
         fail(str(error))
     try:
         RunFolder(folder).give_to_caller()  # whose analysis writes there
-        with Analyst(folder) as analyst, ExitStack() as stack:
-            ahead = analyst if possible() else None
-            under_way = ahead.start if ahead is not None else _nothing
-            folders = _run(scenario, chosen, count, folder, under_way)
-            while True:
-                if ahead is not None:
-                    RunFolder(folder).give_to_caller()
-                    written = ahead.compare(folders, names(chosen), folder)
-                else:
-                    keep_session(stack)
-                    written = compare_folders(folders, names(chosen), folder)
-                needed = max((pair.agreement.needed or 0 for pair in written), default=0)
-                more = enough(len(folders), needed)
-                if repeats != AUTO or more <= len(folders):
-                    break
-                console.print(f"not decided after {len(folders)} repeats: {more} to try")
-                folders += _run(scenario, chosen, more, folder, under_way, len(folders))
+        written = _compared(scenario, chosen, count, folder, until_decided=repeats == AUTO)
     except KeyboardInterrupt:
         end_interrupted(f"interrupted: stopped everything; runs up to here are in {folder}")
     except AgreeError as error:
@@ -137,9 +124,32 @@ def agree(
         RunFolder(folder).give_to_caller()
     for comparison in written:
         show(console, comparison.agreement)
-        console.print(f"report: {comparison.page}", highlight=False, soft_wrap=True)
+        console.say(f"report: {comparison.page}")
     if any(comparison.agreement.outcome != AgreementOutcome.AGREE for comparison in written):
         raise typer.Exit(FAILED)
+
+
+def _compared(
+    scenario: Scenario, chosen: Sequence[Backend], count: int, folder: Path, *, until_decided: bool
+) -> list[WrittenComparison]:
+    """Run and compare `count` repeats, and more `until_decided`."""
+    with Analyst(folder) as analyst, ExitStack() as stack:
+        ahead = analyst if possible() else None
+        under_way = ahead.start if ahead is not None else _nothing
+        folders = _run(scenario, chosen, count, folder, under_way)
+        while True:
+            if ahead is not None:
+                RunFolder(folder).give_to_caller()
+                written = ahead.compare(folders, names(chosen), folder)
+            else:
+                keep_session(stack)
+                written = compare_folders(folders, names(chosen), folder)
+            needed = max((pair.agreement.needed or 0 for pair in written), default=0)
+            more = enough(len(folders), needed)
+            if not until_decided or more <= len(folders):
+                return written
+            console.print(f"not decided after {len(folders)} repeats: {more} to try")
+            folders += _run(scenario, chosen, more, folder, under_way, len(folders))
 
 
 def enough(repeats: int, needed: int) -> int:
@@ -201,20 +211,17 @@ def _run(
         return run_repeats(scenario, chosen, repeats, folder, watch, first)
 
 
-def _watch(console: Console, duration: float, under_way: Callable[[], None]) -> Watch:
+def _watch(console: Terminal, duration: float, under_way: Callable[[], None]) -> Watch:
     @contextmanager
     def watch(turn: RepeatTurn) -> Iterator[Observer]:
-        console.print(
-            f"run {turn.number} of {turn.of}: repeat {turn.repeat} on {turn.backend}",
-            highlight=False,
-        )
+        console.say(f"run {turn.number} of {turn.of}: repeat {turn.repeat} on {turn.backend}")
         with RunDisplay(console, duration, under_way=under_way) as display:
             yield display
 
     return watch
 
 
-def show(console: Console, agreement: Agreement) -> None:
+def show(console: Terminal, agreement: Agreement) -> None:
     """Print the comparison as a table, and the verdict."""
     table = Table(*text.head(agreement), title_justify="left", box=None, pad_edge=False)
     for column in table.columns[1:-1]:
@@ -226,6 +233,6 @@ def show(console: Console, agreement: Agreement) -> None:
     console.print(table)
     verdict = text.verdict(agreement)
     colour = {"good": "green", "bad": "red"}.get(verdict.level, "yellow")
-    console.print(f"[{colour}]{verdict.headline}[/{colour}]", highlight=False, soft_wrap=True)
+    console.say(f"[{colour}]{verdict.headline}[/{colour}]")
     for line in text.reasons(agreement):
-        console.print(f"  {line}", highlight=False, soft_wrap=True)
+        console.say(f"  {line}")

@@ -14,7 +14,7 @@ from emulation.scenario.runfolder import RunFolder
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.registry import METRICS
 from spark_analysis.reports import Reports, analyse_and_report
-from spark_analysis.scripts.page import write as write_script_report
+from spark_analysis.script_reports import write as write_script_report
 from testbed.display import AnalysisDisplay, summarise
 from testbed.options import (
     FAILED,
@@ -100,7 +100,7 @@ def _report_scripts(
         finally:
             _give_to_caller(folder, results)
         outcomes.append(script_outcome(folder, report))
-        console.print(f"report: {report}", highlight=False, soft_wrap=True)
+        console.say(f"report: {report}")
     return outcomes, refused
 
 
@@ -124,7 +124,7 @@ def analyse_folders(
             _give_to_caller(folder, folder if out is None else out / folder.resolve().name)
     summarise(console, reports.analysis, METRICS)
     for page in reports.pages:
-        console.print(f"report: {page}", highlight=False, soft_wrap=True)
+        console.say(f"report: {page}")
     return reports
 
 

@@ -119,11 +119,7 @@ def artifact(
         unfinished.unlink(missing_ok=True)
     RunFolder(out).give_to_caller()
     size = out.stat().st_size / 2**20
-    console.print(
-        f"files: {len(entities)}, runs: {len(runs)}, {size:.1f} MiB: {out}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    console.say(f"files: {len(entities)}, runs: {len(runs)}, {size:.1f} MiB: {out}")
 
 
 def _read(folder: Path) -> _Bundled:
@@ -202,7 +198,7 @@ def _store(run: _Bundled, file: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
         if hidden or not path.is_file() or (captured and FRAMES in parts):
             continue
         if not path.resolve().is_relative_to(run.path):
-            console.print(f"left out, as it leads out of the run's folder: {path}", soft_wrap=True)
+            console.say(f"left out, as it leads out of the run's folder: {path}")
             continue
         name = "/".join((run.name, *parts))
         info = zipfile.ZipInfo(name, EARLIEST)

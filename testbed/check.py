@@ -59,6 +59,7 @@ MOVING: Final = 20.0
 """Seconds that nodes of a topology move, before they stand still."""
 ENDLESS: Final = "endless"
 """The property of runs that do not end."""
+ALL_FAULTS: Final = ",".join(FAULTS)
 NONE: Final = "none"
 """For `--faults`."""
 KEPT: Final = "check"
@@ -81,69 +82,79 @@ class _Case(NamedTuple):
         return {name: f"{run} {name}" for name in ("virtual", "tap")}
 
 
+BudgetOption = Annotated[
+    str | None,
+    typer.Option("--budget", help=f"time to draw in, as 30s or 5m; {BUDGET} if no --scenarios"),
+]
+PropertyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--property",
+        metavar="NAME",
+        help="what must hold, be it promised or not; as often as you like; by default all "
+        "that the protocol promises",
+        autocompletion=completing.properties,
+    ),
+]
+TopologyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--topology",
+        help="whose nodes, motion and radio there are, instead of drawn ones; what its radio "
+        "loses is no finding",
+        autocompletion=completing.topologies,
+    ),
+]
+RangeOption = Annotated[str, typer.Option("--nodes", help="nodes of a scenario, from..to")]
+FaultsOption = Annotated[
+    str,
+    typer.Option(
+        "--faults",
+        metavar="KINDS",
+        help=f"what fails, with commas between, or none; {STRANGER}: forged packets, which "
+        "cost a network without a key more than it promises",
+    ),
+]
+SpreadOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        help="spread scenarios over a Spark master, as local[4] or spark://host:port; it "
+        "finds the same",
+    ),
+]
+KeptOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="where scenarios are kept, and run first next time; runs/check/PROTOCOL",
+        file_okay=False,
+    ),
+]
+
+
+StrictCheckOption = Annotated[
+    bool, typer.Option("--strict", help="exit with 1 if anything was found")
+]
+ReportOption = Annotated[
+    bool, typer.Option("--report", help="write a page; run each finding once more, for its replay")
+]
+
+
 def check(
     protocol: Protocol,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", help=f"time to draw in, as 30s or 5m; {BUDGET} if no --scenarios"),
-    ] = None,
+    budget: BudgetOption = None,
     scenarios: Annotated[int | None, typer.Option("--scenarios", help="scenarios to draw")] = None,
-    properties: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--property",
-            metavar="NAME",
-            help="what must hold, be it promised or not; as often as you like; by default all "
-            "that the protocol promises",
-            autocompletion=completing.properties,
-        ),
-    ] = None,
+    properties: PropertyOption = None,
     seed: Annotated[int, typer.Option("--seed", help="decides what is drawn")] = 1,
-    topology: Annotated[
-        str | None,
-        typer.Option(
-            "--topology",
-            help="whose nodes, motion and radio there are, instead of drawn ones; what its radio "
-            "loses is no finding",
-            autocompletion=completing.topologies,
-        ),
-    ] = None,
+    topology: TopologyOption = None,
     settings: SetOption = None,
-    nodes: Annotated[
-        str, typer.Option("--nodes", help="nodes of a scenario, from..to")
-    ] = f"{FEWEST}..{MOST}",
-    faults: Annotated[
-        str,
-        typer.Option(
-            "--faults",
-            metavar="KINDS",
-            help=f"what fails, with commas between, or none; {STRANGER}: forged packets, which "
-            "cost a network without a key more than it promises",
-        ),
-    ] = ",".join(FAULTS),
-    master: Annotated[
-        str | None,
-        typer.Option(
-            "--master",
-            help="spread scenarios over a Spark master, as local[4] or spark://host:port; it "
-            "finds the same",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="where scenarios are kept, and run first next time; runs/check/PROTOCOL",
-            file_okay=False,
-        ),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="exit with 1 if anything was found")
-    ] = False,
-    report: Annotated[
-        bool,
-        typer.Option("--report", help="write a page; run each finding once more, for its replay"),
-    ] = False,
+    nodes: RangeOption = f"{FEWEST}..{MOST}",
+    faults: FaultsOption = ALL_FAULTS,
+    master: SpreadOption = None,
+    out: KeptOption = None,
+    strict: StrictCheckOption = False,
+    report: ReportOption = False,
     as_json: JsonOption = False,
     be_quiet: QuietOption = False,
 ) -> None:
@@ -158,16 +169,7 @@ def check(
     Example: check broker-gpsr --topology roaming_field --nodes 5..12
     """
     quiet(be_quiet)
-    try:
-        protocol_parameters(protocol)
-    except ScenarioError as error:
-        fail(str(error), USAGE)
-    if not 0 <= seed < 2**63:
-        fail("--seed must be between 0 and 2**63 - 1", USAGE)
-    if scenarios is not None and scenarios < 1:
-        fail("--scenarios must be 1 or more", USAGE)
-    if protocol in MIDDLEWARE:
-        fail(f"{protocol} runs in real time, and check under the virtual clock: use run", USAGE)
+    _refuse_what_cannot_be(protocol, seed, scenarios)
     seconds = _seconds(budget or BUDGET) if budget or scenarios is None else None
     chosen = _properties(properties, protocol, topology)
     folder = out or RUNS / KEPT / protocol
@@ -190,17 +192,28 @@ def check(
             fail(f"--topology {topology}: {error}", USAGE)
         except KeyboardInterrupt:
             end_interrupted(f"interrupted after {_drawn(search.progress)}; see {folder}")
-    progress = search.progress
-    if not progress.drawn and len(cases) < len(chosen):
+    if not search.progress.drawn and len(cases) < len(chosen):
         fail(f"--budget {budget} was over before a scenario was drawn: raise it", USAGE)
-    console.print(_summary(protocol, progress), highlight=False, soft_wrap=True)
-    reports = _reports(cases) if report else {}
-    outcome = _outcome(protocol, seed, progress, cases, reports)
+    console.say(_summary(protocol, search.progress))
+    outcome = _outcome(protocol, seed, search.progress, cases, _reports(cases) if report else {})
     if report:
         _write_page(folder, outcome)
     if as_json:
         print_json(outcome)
     _end(cases, strict)
+
+
+def _refuse_what_cannot_be(protocol: str, seed: int, scenarios: int | None) -> None:
+    try:
+        protocol_parameters(protocol)
+    except ScenarioError as error:
+        fail(str(error), USAGE)
+    if not 0 <= seed < 2**63:
+        fail("--seed must be between 0 and 2**63 - 1", USAGE)
+    if scenarios is not None and scenarios < 1:
+        fail("--scenarios must be 1 or more", USAGE)
+    if protocol in MIDDLEWARE:
+        fail(f"{protocol} runs in real time, and check under the virtual clock: use run", USAGE)
 
 
 def _end(cases: Sequence[_Case], strict: bool) -> None:
@@ -299,7 +312,7 @@ def _again(search: Search, folder: Path, protocol: str, chosen: Sequence[str]) -
             continue  # this time nobody asks for that property
         finding = search.again(scenario)
         if finding is None:
-            console.print(f"holds now: {path}", highlight=False, soft_wrap=True)
+            console.say(f"holds now: {path}")
             continue
         case = _Case(finding, path, True)
         _tell(case)
@@ -323,13 +336,13 @@ def _tell(case: _Case) -> None:
 
     name, how = case.finding.property, "kept before" if case.before else "kept"
     size = len(case.finding.scenario.nodes)
-    console.print(f"[red]{name}[/red] does not hold, with {size} nodes:", highlight=False)
+    console.say(f"[red]{name}[/red] does not hold, with {size} nodes:")
     for line in story(case.finding):
-        console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
-    console.print(f"  {how}: {case.path}", highlight=False, soft_wrap=True)
+        console.say(f"  {escape(line)}")
+    console.say(f"  {how}: {case.path}")
     for backend, command in case.commands.items():
         repeat = "repeat it" if backend == "virtual" else "on real sockets, as root"
-        console.print(f"  {repeat}: {command}", highlight=False, soft_wrap=True)
+        console.say(f"  {repeat}: {command}")
 
 
 def _reports(cases: Sequence[_Case]) -> dict[Path, Path]:
@@ -337,7 +350,7 @@ def _reports(cases: Sequence[_Case]) -> dict[Path, Path]:
     folders: dict[Path, RunFolder] = {}
     for finding, path, _ in cases:
         if finding.property == ENDLESS:
-            console.print(f"no report of a run without an end: {path}", soft_wrap=True)
+            console.say(f"no report of a run without an end: {path}")
             continue
         scenario = finding.scenario
         try:
@@ -363,8 +376,7 @@ def _spread(master: str | None) -> Iterator[tuple[Spread | None, int]]:
         yield None, 1
         return
     from emulation.check.search import Chunk
-    from spark_analysis.engine.errors import plain_errors
-    from spark_analysis.engine.session import spark_session
+    from spark_analysis.engine.session import plain_errors, spark_session
     from spark_analysis.errors import AnalysisError
 
     try:
@@ -420,7 +432,7 @@ def _write_page(folder: Path, outcome: Mapping[str, Any]) -> None:
         page = write_page(folder / "report.html", outcome)
     except OSError as error:
         fail(f"cannot write in {folder}: {error.strerror}")
-    console.print(f"page: {page}", highlight=False, soft_wrap=True)
+    console.say(f"page: {page}")
 
 
 def _outcome(

@@ -20,23 +20,23 @@ def clean() -> None:
     if os.geteuid() != 0:
         fail(f"needs root: sudo {PROGRAM} clean")
     for line in processes.sweep():
-        console.print(line, highlight=False)
+        console.say(line)
     try:
         for line in build.clean():
-            console.print(line, highlight=False, soft_wrap=True)
+            console.say(line)
     except VmError as error:
         fail(str(error))
     for line in scratch.clean():
-        console.print(line, highlight=False)
+        console.say(line)
     for folder in staging.recover(RUNS):
-        console.print(f"kept the run of a killed machine: {folder}", highlight=False)
+        console.say(f"kept the run of a killed machine: {folder}")
     for folder in sorted(RUNS.glob("*/")):
         if note_killed(folder):
             with suppress(OSError):
                 RunFolder(folder).give_to_caller()
-            console.print(f"the run was killed: {folder}", highlight=False, soft_wrap=True)
+            console.say(f"the run was killed: {folder}")
     running = processes.running()
     if running:
         pids = ", ".join(str(pid) for pid in running)
-        console.print(f"left alone: runs under way (process {pids})", highlight=False)
+        console.say(f"left alone: runs under way (process {pids})")
     console.print("clean")

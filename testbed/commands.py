@@ -43,7 +43,6 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "list": Command("listing", "list_"),
     "doctor": Command("doctor", "doctor"),
     "clean": Command("clean", "clean"),
-    "compile": Command("compiling", "compile_"),
     "test": Command("testing", "test", passes_on=True),
     "sweep": Command("sweep", "sweep"),
     "agree": Command("agree", "agree"),

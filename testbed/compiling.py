@@ -1,5 +1,7 @@
 """Compiles the modules that runs spend their time in; `nodeapp.compiled` says how they are used.
 
+Set-up runs it: `python -m testbed.compiling`.  It prepares Java as well (`testbed.class_data`).
+
 They are compiled by mypyc: it takes the source as it is, with the types that are checked anyway,
 and its objects stay Python's (docs/performance.md has what else was tried).
 """
@@ -19,15 +21,12 @@ import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from nodeapp import compiled
 from nodeapp.compiled import FOLDER, MANIFEST, SUFFIX, VARIABLE, digest
 from nodeapp.installation import ROOT
 from spark_analysis.engine import class_data
-from testbed.options import console, fail
 
 MODULES: Final = (
     *(
@@ -81,23 +80,16 @@ class CompilingError(Exception):
     """The modules cannot be compiled; the message says why and what to do."""
 
 
-def compile_(
-    if_needed: Annotated[
-        bool, typer.Option("--if-needed", help="do nothing if they are compiled from this source")
-    ] = False,
-) -> None:
-    """Compile the modules in which runs spend their time, and prepare Java: the same bytes, sooner.
-
-    Repeat it after an edit of one of these modules: until then none is used.
-    """
+def main() -> None:
+    """Compile the modules unless they are compiled from this source, and prepare Java."""
     began = time.monotonic()
     java = _start_java() if class_data.is_missing() else None
     why = None
     try:
-        if not if_needed or compiled.outdated() is not None:
+        if compiled.outdated() is not None:
             compile_modules()
             seconds = time.monotonic() - began
-            console.print(f"compiled {len(MODULES)} modules in {seconds:.0f} s", highlight=False)
+            print(f"compiled {len(MODULES)} modules in {seconds:.0f} s", file=sys.stderr)
     except CompilingError as error:
         why = str(error)
     except OSError as error:
@@ -108,7 +100,7 @@ def compile_(
         if java is not None:
             _await_java(java)
     if why is not None:
-        fail(why)
+        sys.exit(f"error: {why}")
 
 
 def _start_java() -> subprocess.Popen[str]:
@@ -131,7 +123,7 @@ def _await_java(java: subprocess.Popen[str]) -> None:
         java.wait(LIMIT)
     if java.returncode:
         reason = (errors.splitlines() or [f"exit code {java.returncode}"])[-1]
-        console.print(f"no class data for Java, so it starts slower: {reason}")
+        print(f"no class data for Java, so it starts slower: {reason}", file=sys.stderr)
 
 
 def obstacle() -> str | None:
@@ -234,3 +226,7 @@ def _imported(tree: ast.Module) -> Iterable[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+if __name__ == "__main__":
+    main()

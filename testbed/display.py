@@ -23,6 +23,14 @@ _UNSEEN: Final = suppress(OSError)
 """A run goes on, and ends as it should, if its terminal is closed."""
 
 
+class Terminal(Console):
+    """Where commands print."""
+
+    def say(self, text: str) -> None:
+        """Print a line as it is, at its full length: paths in it can be copied."""
+        self.print(text, highlight=False, soft_wrap=True)
+
+
 class _Display:
     """A context that shows a progress bar."""
 
@@ -42,7 +50,7 @@ class RunDisplay(_Display):
 
     def __init__(
         self,
-        console: Console,
+        console: Terminal,
         duration: float,
         bar: bool = True,
         under_way: Callable[[], None] = lambda: None,
@@ -86,15 +94,13 @@ class RunDisplay(_Display):
     def problem(self, text: str) -> None:
         """Print what went wrong while the run goes on."""
         with _UNSEEN:
-            self._console.print(
-                f"[yellow]warning:[/yellow] {escape(text)}", highlight=False, soft_wrap=True
-            )
+            self._console.say(f"[yellow]warning:[/yellow] {escape(text)}")
 
 
 class AnalysisDisplay(_Display):
     """Progress of an analysis: what is being worked out, and a bar over the whole."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Terminal) -> None:
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -110,7 +116,7 @@ class AnalysisDisplay(_Display):
         self._progress.update(self._task, description=what, completed=share)
 
 
-def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -> None:
+def summarise(console: Terminal, analysis: Analysis, metrics: Iterable[Metric]) -> None:
     """Print the key figures of every run, and whether it kept real time."""
     # With pandas, which an analysis has loaded.
     from spark_analysis.engine.pandas_rows import records
@@ -118,31 +124,23 @@ def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -
 
     printed = [metric for metric in metrics if metric.terminal is not None]
     for row in records(analysis.table("summary")):
-        console.print(f"[bold]{row['run']}[/bold]", highlight=False, soft_wrap=True)
+        console.say(f"[bold]{row['run']}[/bold]")
         words = ", ".join(metric.words(row) for metric in printed)
-        console.print(f"  {words}", highlight=False, soft_wrap=True)
+        console.say(f"  {words}")
     for run in analysis.runs:
         for problem in RunTables(analysis, run).problems:
             if problem in run.problems and run.is_complete:
                 continue  # it was printed when it came
-            console.print(
-                f"[yellow]warning:[/yellow] {run.name}: {escape(problem)}",
-                highlight=False,
-                soft_wrap=True,
-            )
+            console.say(f"[yellow]warning:[/yellow] {run.name}: {escape(problem)}")
         warn_of_infidelity(console, run)
 
 
-def warn_of_infidelity(console: Console, run: Run) -> None:
+def warn_of_infidelity(console: Terminal, run: Run) -> None:
     """Print which checks of the fidelity monitor a run has failed, if it has any."""
     if run.fidelity is None:
         return
     if run.fidelity.kept_real_time is None:
-        console.print(
-            f"{run.name}: its medium does not say whether it kept real time",
-            highlight=False,
-            soft_wrap=True,
-        )
+        console.say(f"{run.name}: its medium does not say whether it kept real time")
         return
     failed = [check for check in run.fidelity.checks if not check.ok]
     if not failed:
@@ -152,21 +150,19 @@ def warn_of_infidelity(console: Console, run: Run) -> None:
         if run.fidelity.kept_real_time
         else f"[red]{run.name} lost real time or packets:[/red]"
     )
-    console.print(heading, highlight=False, soft_wrap=True)
+    console.say(heading)
     for check in failed:
         if check.limit is not None and check.value is not None:
-            console.print(
+            console.say(
                 f"  {check.name}: {check.value:g} {check.unit}, at most {check.limit:g}; "
-                f"{escape(check.advice)}",
-                highlight=False,
-                soft_wrap=True,
+                f"{escape(check.advice)}"
             )
 
 
-def print_problems(console: Console, problems: Mapping[str, str]) -> None:
+def print_problems(console: Terminal, problems: Mapping[str, str]) -> None:
     """Print the problems of the first of many runs; their page has all of them."""
     for run, what in list(problems.items())[:SHOWN]:
         text = escape(f"{run}: {what}")
-        console.print(f"[yellow]note:[/yellow] {text}", highlight=False, soft_wrap=True)
+        console.say(f"[yellow]note:[/yellow] {text}")
     if len(problems) > SHOWN:
         console.print(f"more runs with problems: {len(problems) - SHOWN}; see the report")

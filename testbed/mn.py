@@ -19,12 +19,14 @@ from emulation.scenario.provenance import this_process
 from emulation.scenario.runfolder import RunFolder
 from nodeapp.installation import PROGRAM
 from testbed.live.page import Live, tell_address
-from testbed.mn_run import make_folder, run_script
+from testbed.mn_run import check_folder, make_folder, run_script
 from testbed.options import (
     FAILED,
     RUNS,
     USAGE,
+    AnalyseOption,
     LiveOption,
+    RunsOption,
     console,
     end_interrupted,
     fail,
@@ -36,50 +38,48 @@ KILLED = 128
 """Exit codes from here on are those of signals."""
 
 
+SecondsOption = Annotated[
+    float | None,
+    typer.Option("--for", metavar="SECONDS", help="leave after the network has run that long"),
+]
+CommandsOption = Annotated[
+    Path | None,
+    typer.Option("--commands", metavar="FILE", help="type these at the prompt, one a line"),
+]
+CheckOption = Annotated[
+    bool,
+    typer.Option("--check", help="SCRIPT.py is a folder: run each script in it, print verdicts"),
+]
+ControllerOption = Annotated[
+    str | None,
+    typer.Option("--controller", metavar="COMMAND", help="run this beside it: 'ryu-manager APP'"),
+]
+PythonOption = Annotated[
+    Path | None,
+    typer.Option("--python", metavar="PYTHON", help="import its packages too: VENV/bin/python"),
+]
+
+
 def mn(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(metavar="SCRIPT.py", help="a script for Mininet-WiFi")],
-    seconds: Annotated[
-        float | None,
-        typer.Option("--for", metavar="SECONDS", help="leave after the network has run that long"),
-    ] = None,
-    commands: Annotated[
-        Path | None,
-        typer.Option("--commands", metavar="FILE", help="type these at the prompt, one a line"),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="SCRIPT.py is a folder: run each script in it, print verdicts"
-        ),
-    ] = False,
-    controller: Annotated[
-        str | None,
-        typer.Option(
-            "--controller", metavar="COMMAND", help="run this beside it: 'ryu-manager APP'"
-        ),
-    ] = None,
-    python: Annotated[
-        Path | None,
-        typer.Option("--python", metavar="PYTHON", help="import its packages too: VENV/bin/python"),
-    ] = None,
+    seconds: SecondsOption = None,
+    commands: CommandsOption = None,
+    check: CheckOption = False,
+    controller: ControllerOption = None,
+    python: PythonOption = None,
     captures: Annotated[
         bool, typer.Option("--captures/--no-captures", help="capture on every interface")
     ] = True,
-    analyze: Annotated[
-        bool, typer.Option("--analyze/--no-analyze", help="write tables and the report afterwards")
-    ] = True,
+    analyze: AnalyseOption = True,
     live: LiveOption = False,
     seed: Annotated[int, typer.Option("--seed", help="decides losses on the air")] = 1,
-    runs: Annotated[
-        Path, typer.Option("--runs", help="where run folders are made", file_okay=False)
-    ] = RUNS,
+    runs: RunsOption = RUNS,
 ) -> None:
     """Run a script written for Mininet-WiFi, unmodified; its own arguments follow its name."""
     if os.geteuid() != 0:
         fail(f"needs root: sudo {PROGRAM} mn {script}")
-    obstacles = isolation.obstacles()
-    if obstacles:
+    if obstacles := isolation.obstacles():
         fail("; ".join(obstacles))
     if seconds is not None and not 0 < seconds <= LONGEST:
         fail(f"--for takes seconds above 0 and at most {LONGEST:g}", USAGE)
@@ -93,13 +93,8 @@ def mn(
         fail("--controller is for one script: leave it out with --check", USAGE)
     processes.sweep()
     if check:
-        from testbed.mn_check import check_folder
-
         check_folder(script, seconds, runs)
         return
-    if not script.is_file():
-        folders = ": it is a folder; --check tries every script in it" if script.is_dir() else ""
-        fail(f"no script {script}{folders}", USAGE)
     _refuse_no_python(script)
     folder = make_folder(runs, script)
     spec = {
@@ -145,6 +140,9 @@ def _packages(python: Path | None) -> list[str]:
 
 
 def _refuse_no_python(script: Path) -> None:
+    if not script.is_file():
+        folders = ": it is a folder; --check tries every script in it" if script.is_dir() else ""
+        fail(f"no script {script}{folders}", USAGE)
     try:
         compile(script.read_bytes(), str(script), "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
@@ -178,16 +176,16 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
         RunFolder(folder).give_to_caller()
         drop(folder)  # before the analysis loads what has threads
         from spark_analysis.errors import AnalysisError
-        from spark_analysis.scripts import page
+        from spark_analysis.script_reports import write
 
         for network in record.networks(folder):
             try:
-                written = page.write(network)
+                written = write(network)
             except AnalysisError as error:
                 fail(str(error))
-            console.print(f"report: {written}", highlight=False, soft_wrap=True)
+            console.say(f"report: {written}")
     else:
-        console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
+        console.say(f"run folder: {folder}")
     if code is None or script_run.ended == "interrupted":
         end_interrupted("interrupted")
     raise typer.Exit(code if 0 <= code < 128 else FAILED)

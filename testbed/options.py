@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from emulation.errors import RunFolderError, ScenarioError
@@ -18,6 +17,7 @@ from nodeapp.installation import IS_CHECKOUT, ROOT
 from nodeapp.parameters import ParameterError, suggestion
 from nodeapp.pubsub.registry import SYSTEMS, typed
 from testbed import completing
+from testbed.display import Terminal
 from testbed.interruption import INTERRUPTED, interruption
 from topologies.catalog import make_scenario
 
@@ -26,7 +26,7 @@ HOME = ROOT if IS_CHECKOUT else Path.cwd()
 RUNS = HOME / "runs"
 FAILED, USAGE = 1, 2
 
-console = Console(stderr=True, emoji=False)
+console = Terminal(stderr=True, emoji=False)
 
 
 TOPOLOGY_ARGUMENT: Final = typer.Argument(
@@ -56,8 +56,7 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="print the outcome as JSON on standard output")
 ]
 StrictOption = Annotated[
-    bool,
-    typer.Option("--strict", help="exit with 1 if a run lost real time or has damaged files"),
+    bool, typer.Option("--strict", help="exit with 1 if a run lost real time or has damaged files")
 ]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", help="print errors only (and what --json prints)")
@@ -120,16 +119,14 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
 def end_interrupted(message: str) -> NoReturn:
     """End after Ctrl-C with a line that says what is kept and how to go on."""
     interruption.announced = True
-    console.print(message, highlight=False, soft_wrap=True)
+    console.say(message)
     raise typer.Exit(INTERRUPTED)
 
 
 def print_error(message: str) -> None:
     """Print an error that is not the last one."""
     # Not to `console`, which may be quiet.
-    Console(stderr=True, emoji=False).print(
-        f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True
-    )
+    Terminal(stderr=True, emoji=False).say(f"[red]error:[/red] {escape(message)}")
 
 
 def assignment(word: str, option: str = "--set", form: str = "KEY=VALUE") -> tuple[str, str]:

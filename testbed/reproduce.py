@@ -22,7 +22,7 @@ from spark_analysis.sweeps.folder import SPEC
 from testbed import completing
 from testbed.display import print_problems
 from testbed.options import HOME, USAGE, MasterOption, console, end_interrupted, fail
-from testbed.sweep import SweepDisplay
+from testbed.sweep import SweepDisplay, end_with_failures
 
 if TYPE_CHECKING:
     from spark_analysis.papers.paper import Paper, Preset
@@ -33,40 +33,45 @@ REPRODUCTIONS = HOME / "reproductions"
 ALL = "all"
 
 
+PaperArgument = Annotated[
+    str | None,
+    typer.Argument(
+        help="a paper of --list, or all", metavar="PAPER", autocompletion=completing.papers
+    ),
+]
+PresetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        help="quick (minutes; the default) or paper (as published)",
+        autocompletion=completing.presets,
+    ),
+]
+MarkdownOption = Annotated[
+    Path | None,
+    typer.Option("--markdown", help="write the results here as Markdown too", dir_okay=False),
+]
+KnownOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--known",
+        help="take points published in this folder instead of running them; repeatable",
+        file_okay=False,
+        metavar="DIR",
+    ),
+]
+
+
 def reproduce(
-    paper: Annotated[
-        str | None,
-        typer.Argument(
-            help="a paper of --list, or all", metavar="PAPER", autocompletion=completing.papers
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            "--preset",
-            help="quick (minutes; the default) or paper (as published)",
-            autocompletion=completing.presets,
-        ),
-    ] = None,
+    paper: PaperArgument = None,
+    preset: PresetOption = None,
     master: MasterOption = "local[*]",
     out: Annotated[Path | None, typer.Option("--out", help="folder", file_okay=False)] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option("--markdown", help="write the results here as Markdown too", dir_okay=False),
-    ] = None,
+    markdown: MarkdownOption = None,
     so_far: Annotated[
-        bool,
-        typer.Option("--so-far", help="run nothing: write the results of complete seeds"),
+        bool, typer.Option("--so-far", help="run nothing: write the results of complete seeds")
     ] = False,
-    known: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--known",
-            help="take points published in this folder instead of running them; repeatable",
-            file_okay=False,
-            metavar="DIR",
-        ),
-    ] = None,
+    known: KnownOption = None,
     list_: Annotated[
         bool, typer.Option("--list", help="list the papers, and how long each preset takes")
     ] = False,
@@ -150,7 +155,7 @@ def _sweeps(paper: Paper, preset: Preset, how: _How, folder: Path, markdown: Pat
 
     [result] = _reproduced([(paper, preset, folder)], how)
     _print_claims(result)
-    console.print(f"report: {folder / PAGE}", soft_wrap=True)
+    console.say(f"report: {folder / PAGE}")
     if markdown is not None:
         words = (COMMAND, "reproduce", paper.key, "--preset", preset.name)
         try:
@@ -160,8 +165,8 @@ def _sweeps(paper: Paper, preset: Preset, how: _How, folder: Path, markdown: Pat
             fail(str(error))
         except OSError as error:
             fail(f"cannot write {markdown}: {error.strerror or error}")
-        console.print(f"Markdown: {markdown}", soft_wrap=True)
-    _end_with_failures([result])
+        console.say(f"Markdown: {markdown}")
+    end_with_failures(list(result.failures.items()))
 
 
 def _all(chosen: list[tuple[Paper, Preset]], preset: str, master: str, folder: Path) -> None:
@@ -178,8 +183,8 @@ def _all(chosen: list[tuple[Paper, Preset]], preset: str, master: str, folder: P
         fail(f"cannot write in {folder}: {error.strerror or error}")
     for result in results:
         _print_claims(result)
-    console.print(f"report: {page}", soft_wrap=True)
-    _end_with_failures(results)
+    console.say(f"report: {page}")
+    end_with_failures([pair for result in results for pair in result.failures.items()])
 
 
 def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Reproduction]:
@@ -204,12 +209,7 @@ def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Repro
 
                 results.append(
                     reproduce(
-                        paper,
-                        preset,
-                        folder,
-                        master=how.master,
-                        known=known,
-                        progress=update,
+                        paper, preset, folder, master=how.master, known=known, progress=update
                     )
                 )
     except KeyboardInterrupt:
@@ -233,7 +233,7 @@ def _known(paper: Paper, preset: Preset, folder: Path, how: _How) -> Known:
     if how.known:
         parts = [part for _, of_way in parts_of(paper, preset, folder) for part in of_way]
         for remark in known.remarks(parts):
-            console.print(f"[yellow]warning:[/yellow] {remark}", highlight=False, soft_wrap=True)
+            console.say(f"[yellow]warning:[/yellow] {remark}")
     return known
 
 
@@ -247,14 +247,6 @@ def _print_claims(result: Reproduction) -> None:
         shown.add_row(*map(str, row))
     console.print(shown)
     print_problems(console, result.problems)
-
-
-def _end_with_failures(results: list[Reproduction]) -> None:
-    failures = [failure for result in results for failure in result.failures.items()]
-    if failures:
-        for point, reason in failures:
-            console.print(f"[red]failed:[/red] {point}: {reason}", highlight=False, soft_wrap=True)
-        fail(f"failed points: {len(failures)}; the same command runs them again")
 
 
 def _give_to_caller(folder: Path) -> None:

@@ -59,6 +59,12 @@ ADDRESS_LIMIT: Final = 5.0
 """Seconds that a prompt waits for the address of `--live`, which is printed above it."""
 
 
+FIXED: Final = (
+    *("topology", "protocol", "nodes", "duration", "seed", "workload", "settings", "fault"),
+)
+"""What `--scenario` fixes."""
+
+
 class _End(NamedTuple):
     """How a run ends, for programs: `strict`, and what is printed."""
 
@@ -102,17 +108,7 @@ def run(
     quiet(be_quiet)
     end = _End(strict, as_json)
     if again is not None:
-        fixed = (
-            "topology",
-            "protocol",
-            "nodes",
-            "duration",
-            "seed",
-            "workload",
-            "settings",
-            "fault",
-        )
-        for name in fixed:
+        for name in FIXED:
             source = context.get_parameter_source(name)
             if source is not None and source.name != "DEFAULT":
                 fail(f"--scenario has everything fixed: leave {name} out", USAGE)
@@ -251,7 +247,7 @@ def _perform(
 
 
 def _tell_folder(folder: RunFolder) -> None:
-    console.print(f"run folder: {folder.path}", highlight=False, soft_wrap=True)
+    console.say(f"run folder: {folder.path}")
 
 
 def _conclude(folder: RunFolder, analyze: bool, end: _End, ahead: Analyst | None) -> None:

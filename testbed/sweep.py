@@ -25,7 +25,7 @@ from emulation.workloads.registry import expanded
 from spark_analysis.errors import AnalysisError
 from spark_analysis.report.page import FIGURES, write_figures
 from spark_analysis.sweeps.differences import Difference
-from spark_analysis.sweeps.folder import PAGE, SPEC, SweepFolder, outdated
+from spark_analysis.sweeps.folder import PAGE, RESULTS, SPEC, SweepFolder, outdated
 from spark_analysis.sweeps.page import compared, drawings, write_page
 from spark_analysis.sweeps.spec import SpecError, SweepSpec, points
 from spark_analysis.sweeps.sweep import Progress as Done
@@ -105,53 +105,63 @@ class SweepDisplay:
         self._interrupts.check()
 
 
+Protocols = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PROTOCOL...",
+        help="protocols to compare; see list",
+        autocompletion=completing.protocols,
+    ),
+]
+VaryOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="KEY=V,V...",
+        help="a parameter and its values; the first is the axis",
+        autocompletion=completing.settings,
+    ),
+]
+DrawsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--draws",
+        metavar="KEY",
+        help="a parameter whose values change the random draws too",
+        autocompletion=completing.keys,
+    ),
+]
+OpenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--open", metavar="POINT", help="make report and replay of one that has run; no more"
+    ),
+]
+
+
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="folder of the sweep", file_okay=False)
+]
+KeepOption = Annotated[
+    bool, typer.Option("--keep-frames", help="keep the packets of every run, as columns")
+]
+
+
 def sweep(
     topology: Topology,
-    protocols: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PROTOCOL...",
-            help="protocols to compare; see list",
-            autocompletion=completing.protocols,
-        ),
-    ],
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--vary",
-            metavar="KEY=V,V...",
-            help="a parameter and its values; the first is the axis",
-            autocompletion=completing.settings,
-        ),
-    ] = None,
+    protocols: Protocols,
+    vary: VaryOption = None,
     seeds: Annotated[int, typer.Option("--seeds", help="runs of every point: seeds 1 to N")] = 3,
-    draws: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--draws",
-            metavar="KEY",
-            help="a parameter whose values change the random draws too",
-            autocompletion=completing.keys,
-        ),
-    ] = None,
+    draws: DrawsOption = None,
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,
     workload: WorkloadOption = None,
     settings: SetOption = None,
     fault: FaultOption = None,
     master: MasterOption = "local[*]",
-    out: Annotated[
-        Path | None, typer.Option("--out", help="folder of the sweep", file_okay=False)
-    ] = None,
-    keep_frames: Annotated[
-        bool, typer.Option("--keep-frames", help="keep the packets of every run, as columns")
-    ] = False,
-    opened: Annotated[
-        str | None,
-        typer.Option(
-            "--open", metavar="POINT", help="make report and replay of one that has run; no more"
-        ),
-    ] = None,
+    out: OutOption = None,
+    keep_frames: KeepOption = False,
+    opened: OpenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run many scenarios under the virtual clock as Spark tasks, and draw the results.
@@ -161,17 +171,13 @@ def sweep(
     Example: sweep roaming_field flooding broker-gpsr --vary speed=1,5,10 --seeds 3
     """
     check_duration(duration)
-    try:
-        values = expanded(settings_of(settings, nodes, workload, fault))
-    except ScenarioError as error:
-        fail(str(error), USAGE)
     spec = SweepSpec(
         topology,
         tuple(protocols),
         _varied(vary or []),
         seeds,
         duration,
-        values,
+        _expanded(settings_of(settings, nodes, workload, fault)),
         tuple(dict.fromkeys(key.replace("-", "_") for key in draws or [])),
     )
     folder = out or SWEEPS / _name(spec.topology, spec.protocols, list(spec.vary))
@@ -182,23 +188,12 @@ def sweep(
         if opened is not None:
             analyse_folders([SweepFolder(folder).chosen(points(spec), opened)], master)
             return
-        if changed := outdated(spec, folder):
-            every = set(changed) == set(spec.protocols)
-            which = "all points" if every else f"points of {', '.join(changed)}"
-            console.print(f"the testbed has changed since this sweep began: {which} run again")
+        _tell_what_runs_again(spec, folder)
         with Interrupts() as interrupts, SweepDisplay(interrupts) as display:
             outcome = run_sweep(
                 spec, folder, master=master, keep_frames=keep_frames, progress=display.update
             )
-        gaps = compared(outcome)
-        shown = drawings(outcome, gaps)
-        if shown:
-            write_figures(folder / FIGURES, shown)
-            console.print(f"figures: {folder / FIGURES}", soft_wrap=True)
-        console.print(f"results: {folder / 'results.parquet'}", soft_wrap=True)
-        console.print(f"report: {write_page(outcome, gaps, shown)}", soft_wrap=True)
-        if as_json:
-            print_json(_facts(outcome, gaps))
+        _report(outcome, as_json=as_json)
     except KeyboardInterrupt:
         end_interrupted("interrupted: finished points are kept; the same command goes on from here")
     except SpecError as error:
@@ -211,17 +206,40 @@ def sweep(
         if (folder / SPEC).exists():  # else it is a folder of something else, and was refused
             RunFolder(folder).give_to_caller()
     print_problems(console, outcome.problems)
-    if outcome.failures:
-        for point, reason in outcome.failures.items():
-            console.print(f"[red]failed:[/red] {point}: {reason}", highlight=False, soft_wrap=True)
-        fail(f"failed points: {len(outcome.failures)}; the same command runs them again")
+    end_with_failures(list(outcome.failures.items()))
+
+
+def _expanded(values: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return expanded(values)
+    except ScenarioError as error:
+        fail(str(error), USAGE)
+
+
+def _tell_what_runs_again(spec: SweepSpec, folder: Path) -> None:
+    if changed := outdated(spec, folder):
+        every = set(changed) == set(spec.protocols)
+        which = "all points" if every else f"points of {', '.join(changed)}"
+        console.print(f"the testbed has changed since this sweep began: {which} run again")
+
+
+def _report(outcome: SweepOutcome, *, as_json: bool) -> None:
+    """Write figures and page, and print where they are.  Raises OSError."""
+    gaps = compared(outcome)
+    if shown := drawings(outcome, gaps):
+        write_figures(outcome.folder / FIGURES, shown)
+        console.say(f"figures: {outcome.folder / FIGURES}")
+    console.say(f"results: {outcome.folder / RESULTS}")
+    console.say(f"report: {write_page(outcome, gaps, shown)}")
+    if as_json:
+        print_json(_facts(outcome, gaps))
 
 
 def _facts(outcome: SweepOutcome, gaps: Sequence[Difference]) -> dict[str, Any]:
     """Return what a sweep has brought, for programs."""
     return {
         "folder": outcome.folder,
-        "results": outcome.folder / "results.parquet",
+        "results": outcome.folder / RESULTS,
         "report": outcome.folder / PAGE,
         "runs": len(outcome.results),
         "failures": dict(outcome.failures),
@@ -229,6 +247,14 @@ def _facts(outcome: SweepOutcome, gaps: Sequence[Difference]) -> dict[str, Any]:
         "differences": [gap.facts() for gap in gaps],
         "points": outcome.results.filter(["run", "command"]).to_dict("records"),
     }
+
+
+def end_with_failures(failures: Sequence[tuple[str, str]]) -> None:
+    """End with an error if there are failures: points, each with its reason."""
+    for point, reason in failures:
+        console.say(f"[red]failed:[/red] {point}: {reason}")
+    if failures:
+        fail(f"failed points: {len(failures)}; the same command runs them again")
 
 
 def _varied(words: list[str]) -> dict[str, tuple[str, ...]]:

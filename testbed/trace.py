@@ -60,7 +60,7 @@ def export_trace(
             file.writelines(line + "\n" for line in ns2.lines(tracks, about))
     except OSError as error:
         fail(f"cannot write {out}: {error.strerror}")
-    console.print(f"motion of {len(tracks)} stations: {out}", highlight=False, soft_wrap=True)
+    console.say(f"motion of {len(tracks)} stations: {out}")
 
 
 def _silent(topology: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -75,8 +75,7 @@ def _silent(topology: str, values: dict[str, Any]) -> dict[str, Any]:
 def export_workload(
     topology: Topology,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="file to write, usually .jsonl", dir_okay=False),
+        Path | None, typer.Option("--out", help="file to write, usually .jsonl", dir_okay=False)
     ] = None,
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,
@@ -101,8 +100,4 @@ def export_workload(
             file.flush()
     except OSError as error:
         fail(f"cannot write {out or 'standard output'}: {error.strerror}")
-    console.print(
-        f"operations: {len(scenario.workload)}{f', in {out}' if out else ''}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    console.say(f"operations: {len(scenario.workload)}{f', in {out}' if out else ''}")

@@ -45,9 +45,7 @@ from testbed.options import (
 )
 
 app = typer.Typer(
-    help=(__doc__ or "").partition("\n\n")[0],
-    rich_markup_mode=None,
-    no_args_is_help=True,
+    help=(__doc__ or "").partition("\n\n")[0], rich_markup_mode=None, no_args_is_help=True
 )
 
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -55,7 +53,7 @@ ACCELERATORS = ("auto", "kvm", "tcg")
 CLOCKS = ("real", "virtual")
 ON_THE_HOST = frozenset(
     {"analyze", "sweep", "reproduce", "agree", "test", "vm"}
-    | {"artifact", "compile", "export-trace", "export-workload"}
+    | {"artifact", "export-trace", "export-workload"}
 )
 """Commands that need what the guest lacks: Spark, the tests' tools, QEMU, your disk."""
 RUNNERS = frozenset({"run", "cli", "mn"})
@@ -128,11 +126,9 @@ def build(
         inputs = inputs_of(extra, provision)
         image = images.ensure_image(stages, inputs=inputs, force=force, interrupts=interrupts)
     facts = json.loads((image.path / "image.json").read_text(encoding="utf-8"))
-    console.print(
+    console.say(
         f"image: {image.path} ({facts['bytes'] >> 20} MiB, Linux {facts['kernel']}, "
-        f"built in {facts['build_seconds']:.0f} s)",
-        highlight=False,
-        soft_wrap=True,
+        f"built in {facts['build_seconds']:.0f} s)"
     )
 
 
@@ -248,7 +244,7 @@ class Stages:
     def stage(self, text: str) -> None:
         """Say what is being done now."""
         if not console.is_terminal:
-            console.print(f"... {text}", highlight=False, soft_wrap=True)
+            console.say(f"... {text}")
             return
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
@@ -261,11 +257,7 @@ class Stages:
 
 
 def _scenario(
-    words: Sequence[str],
-    runs: Path,
-    options: MachineOptions,
-    analyze: bool,
-    terminal: bool,
+    words: Sequence[str], runs: Path, options: MachineOptions, analyze: bool, terminal: bool
 ) -> None:
     if words[0] in {"run", "cli"}:
         if "--live" in words:
@@ -337,11 +329,7 @@ def _in_guest(
                 return alone, []
             with staging(runs.absolute()) as stage:
                 for folder in stage.recovered:
-                    console.print(
-                        f"kept the run of a killed machine: {folder}",
-                        highlight=False,
-                        soft_wrap=True,
-                    )
+                    console.say(f"kept the run of a killed machine: {folder}")
                 if options.waits:
                     code = run_waiting(
                         command,
@@ -369,7 +357,7 @@ def _in_guest(
         except VmError:
             stages.hide()
             for folder in stage.folders if stage else ():
-                console.print(f"kept: {folder}", highlight=False, soft_wrap=True)
+                console.say(f"kept: {folder}")
             raise
 
 

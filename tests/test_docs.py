@@ -19,9 +19,11 @@ PAGES = [
     *sorted(page for page in DOCS.rglob("*.md") if RESULTS not in page.parents),
 ]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-CODE = re.compile(r"^```.*?^```$|^    .*$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-WORDS = 25_000
-"""Words of all pages together but for the results of papers; numbers count, code does not."""
+BLOCKS = re.compile(r"^```.*?^```$|^    [^\n]*$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(rf"{BLOCKS.pattern}|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+WORDS = 28_600
+"""Words of all pages that people write, but for the results of papers; code does not count."""
+GENERATED = DOCS / "data.md"
 MEASUREMENTS = ("benchmarks", "performance", "reliability")
 
 
@@ -63,7 +65,7 @@ def test_the_readme_has_every_command() -> None:
 
 
 def test_pages_are_for_people() -> None:
-    assert sum(map(words, PAGES)) <= WORDS
+    assert sum(words(page) for page in PAGES if page != GENERATED) <= WORDS
     for release in (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]:
         assert len(release) <= 2_000
     for name in MEASUREMENTS:
@@ -74,5 +76,5 @@ def test_pages_are_for_people() -> None:
 
 def words(page: Path) -> int:
     """Return how many words a page has outside of blocks of code."""
-    text = re.sub(r"^```.*?^```$|^    .*$", "", page.read_text("utf-8"), flags=re.S | re.M)
+    text = BLOCKS.sub("", page.read_text("utf-8"))
     return sum(any(char.isalnum() for char in word) for word in text.split())

@@ -128,7 +128,7 @@ class Criterion:
 
 
 class AgreementOutcome(StrEnum):
-    """The answer to the whole."""
+    """The answer to all criteria together."""
 
     AGREE = "agree"
     DISAGREE = "disagree"

@@ -1,6 +1,6 @@
 """Java's class data: the classes of an analysis, read and verified once and mapped at each start.
 
-Loading classes is much of what a cold Java machine does.  The command `compile` has Java write
+Loading classes is much of what a cold Java machine does.  Set-up has Java write
 what it had loaded at the end of a short analysis (dynamic class data sharing, JEP 350) into a file
 below `.compiled`; later machines map that.  Java itself checks that the file is of this Java and of
 these jars, and does without it otherwise; results do not depend on it.

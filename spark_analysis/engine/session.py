@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.java_gateway import JavaClass, JavaGateway, JavaMember, JVMView  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -37,7 +38,6 @@ from emulation.network.liveness import IDLE_LIMIT, Watch
 from emulation.network.processes import end_processes, ended
 from spark_analysis.captures.source import PcapDataSource
 from spark_analysis.engine import class_data, scratch
-from spark_analysis.engine.java_names import remember_names
 from spark_analysis.errors import AnalysisError, first_line
 
 MINIMUM_JAVA: Final = 17
@@ -386,3 +386,64 @@ def _environment(local: bool) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def remember_names(gateway: JavaGateway) -> None:
+    """Have a gateway ask Java once for each class and each static method.
+
+    Every column expression of PySpark names a class (`sf.col` does it twice), and py4j asks Java
+    each time what the name means; Java looks for it in all of Spark's 280 archives.  An analysis
+    asks two thousand times for some eighty names, which takes longer than optimising its queries.
+    """
+    view = gateway.jvm
+    if not isinstance(view, _RememberingView):
+        gateway.jvm = _RememberingView(view)
+
+
+class _RememberingView(JVMView):  # type: ignore[misc]
+    """Classes that were looked up are attributes, for which Python does not ask again."""
+
+    def __init__(self, view: JVMView) -> None:
+        self.__dict__.update(view.__dict__)
+
+    def __getattr__(self, name: str) -> Any:
+        member = super().__getattr__(name)
+        # What is a package now may be a class later, and costs next to nothing.
+        if isinstance(member, JavaClass):
+            member = self.__dict__[name] = _RememberingClass(member._fqn, member._gateway_client)
+        return member
+
+
+class _RememberingClass(JavaClass):  # type: ignore[misc]
+    def __getattr__(self, name: str) -> Any:
+        member = super().__getattr__(name)
+        # A static field may have another value next time.
+        if isinstance(member, JavaMember):
+            self.__dict__[name] = member
+        return member
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn what goes wrong inside Spark (a full disk, a lost worker) into an `AnalysisError`."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        raise AnalysisError(f"Spark failed: {_root(first_line(cause.toString()))}") from error
+    except PySparkException as error:
+        raise AnalysisError(f"Spark failed: {_root(first_line(error))}") from error
+
+
+def _root(reason: str) -> str:
+    """Return why Spark shut down if that is why a job failed, else the job's own reason."""
+    if "SparkContext was shut down" not in reason:
+        return reason
+    if "java.lang.OutOfMemoryError" in scratch.log_text():
+        return (
+            "Java ran out of memory: it may use a quarter of the machine's. Analyse on a machine "
+            "that has more, or make a shorter run"
+        )
+    return reason

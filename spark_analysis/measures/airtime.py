@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from capture.radiotap import ACK, BEACON, CONTROL, DATA, MANAGEMENT
 from emulation.radio.airtime import (
@@ -37,7 +36,7 @@ from emulation.radio.airtime import (
 from emulation.radio.mac import mac_number
 from emulation.scenario.runfolder import Run
 from spark_analysis.captures.air import air_captures
-from spark_analysis.captures.schemas import DOUBLE, LONG, RUN, STRING, column
+from spark_analysis.captures.schemas import DOUBLE, LONG, STRING, column, run_schema
 from spark_analysis.engine.tables import Inputs, Table, local_rows
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.report.quantities import count, number, printable, quantity, seconds, share
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "9ec849fb7652")
+VERSION: Final = Version(1, "cd644d270f55")
 
 
 RADIOS: Final = "run string, node string, node_id long, address long"
@@ -57,19 +56,16 @@ RADIOS: Final = "run string, node string, node_id long, address long"
 AIRTIME: Final = Table(
     name="airtime",
     description="802.11 frames, bytes and airtime by sender and class, if the air was captured",
-    schema=StructType(
-        [
-            RUN,
-            column("node", STRING, "node or access point that sent; null if it is neither"),
-            column("node_id", LONG, "node id; of an access point, its broker's"),
-            column("frame_class", STRING, "data, beacon, management, acknowledgement or control"),
-            column("frames", LONG, "802.11 frames in the capture of the air"),
-            column("group_frames", LONG, "of these, frames to a group address, never acknowledged"),
-            column("retries", LONG, "of these, frames with the Retry bit"),
-            column("bytes", LONG, "bytes of these on the air, headers and check sequence included"),
-            column("airtime", DOUBLE, "s on the air, preambles included; frames of known rate"),
-            column("untimed_frames", LONG, "of these, frames without a known rate"),
-        ]
+    schema=run_schema(
+        column("node", STRING, "node or access point that sent; null if it is neither"),
+        column("node_id", LONG, "node id; of an access point, its broker's"),
+        column("frame_class", STRING, "data, beacon, management, acknowledgement or control"),
+        column("frames", LONG, "802.11 frames in the capture of the air"),
+        column("group_frames", LONG, "of these, frames to a group address, never acknowledged"),
+        column("retries", LONG, "of these, frames with the Retry bit"),
+        column("bytes", LONG, "bytes of these on the air, headers and check sequence included"),
+        column("airtime", DOUBLE, "s on the air, preambles included; frames of known rate"),
+        column("untimed_frames", LONG, "of these, frames without a known rate"),
     ),
     order=("node_id", "frame_class"),
     make=lambda inputs: of_air(inputs),  # noqa: PLW0108  # it is defined below
@@ -134,8 +130,7 @@ def timed(air: DataFrame) -> DataFrame:
     unicast = sf.col("transmitter").isNotNull() & (sf.col("receiver").bitwiseAND(_GROUP) == 0)
     answers = rates.select("rate_kbps", "ack_kbps")
     asked = sf.when(
-        unicast,
-        sf.struct(sf.col("receiver").alias("by"), sf.col("ack_kbps").alias("rate")),
+        unicast, sf.struct(sf.col("receiver").alias("by"), sf.col("ack_kbps").alias("rate"))
     )
     station = sf.when(is_ack, sf.col("receiver")).otherwise(sf.col("transmitter"))
     before = Window.partitionBy("run", "station").orderBy("number")
@@ -144,8 +139,7 @@ def timed(air: DataFrame) -> DataFrame:
         .withColumn("station", station)
         .withColumn("asked", sf.last(asked, ignorenulls=True).over(before))
         .withColumn(
-            "transmitter",
-            sf.when(is_ack, sf.col("asked.by")).otherwise(sf.col("transmitter")),
+            "transmitter", sf.when(is_ack, sf.col("asked.by")).otherwise(sf.col("transmitter"))
         )
         .withColumn(
             "rate_kbps",

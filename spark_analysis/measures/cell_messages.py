@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from emulation.scenario.runfolder import Run
 from nodeapp import wire
@@ -26,38 +25,44 @@ from nodeapp.pubsub.rendezvous_cell import Entry, decode_prune, decode_state
 from nodeapp.routing.cell_wire import decode_cell_route
 from nodeapp.routing.cells import Cell
 from nodeapp.wire import FLAG_SEALED, Kind, WireError
-from spark_analysis.captures.schemas import BINARY, BOOLEAN, INT, LONG, RUN, SHORT, STRING, column
+from spark_analysis.captures.schemas import (
+    BINARY,
+    BOOLEAN,
+    INT,
+    LONG,
+    SHORT,
+    STRING,
+    column,
+    run_schema,
+)
 from spark_analysis.engine.tables import Inputs, Kept, Query
 from spark_analysis.measures.measure import Version
 from spark_analysis.measures.packets import PACKETS
 
-VERSION: Final = Version(1, "5b0b06a2117e")
+VERSION: Final = Version(1, "757c1ee032fc")
 
 ENTRIES: Final = (Kind.ADVERTISEMENT, Kind.SUBSCRIPTION)
 """Kinds of messages that the nodes of a rendezvous cell keep."""
 
 _KINDS: Final = (*ENTRIES, Kind.PRUNE, Kind.DEMAND, Kind.CELL_STATE)
 
-CELL_MESSAGE: Final = StructType(
-    [
-        RUN,
-        column("node_id", LONG, "node id of the sender or receiver of the frame"),
-        column("sent", BOOLEAN, "the node sent the frame"),
-        column("time_ns", LONG, "Unix time, ns; of an entry of a state when it was heard"),
-        column("kind", SHORT, "message kind; of a state that of its entry"),
-        column("flags", SHORT, "header flags"),
-        column("hops", SHORT, "radio hops made, this one included"),
-        column("destination", LONG, "node id of the final destination"),
-        column("issuer", LONG, "node id of the issuer of the message"),
-        column("topic", STRING, "topic"),
-        column("replica", INT, "number of the topic's rendezvous cell"),
-        column("item", BINARY, "the subscription, encoded; null: another kind"),
-        column("size", INT, "bytes that it takes"),
-        column("cell_column", INT, "column of the cell that it was sent from"),
-        column("cell_row", INT, "row of that cell"),
-        column("target_column", INT, "of a state: column of the cell that it is for; else null"),
-        column("target_row", INT, "row of that cell"),
-    ]
+CELL_MESSAGE: Final = run_schema(
+    column("node_id", LONG, "node id of the sender or receiver of the frame"),
+    column("sent", BOOLEAN, "the node sent the frame"),
+    column("time_ns", LONG, "Unix time, ns; of an entry of a state when it was heard"),
+    column("kind", SHORT, "message kind; of a state that of its entry"),
+    column("flags", SHORT, "header flags"),
+    column("hops", SHORT, "radio hops made, this one included"),
+    column("destination", LONG, "node id of the final destination"),
+    column("issuer", LONG, "node id of the issuer of the message"),
+    column("topic", STRING, "topic"),
+    column("replica", INT, "number of the topic's rendezvous cell"),
+    column("item", BINARY, "the subscription, encoded; null: another kind"),
+    column("size", INT, "bytes that it takes"),
+    column("cell_column", INT, "column of the cell that it was sent from"),
+    column("cell_row", INT, "row of that cell"),
+    column("target_column", INT, "of a state: column of the cell that it is for; else null"),
+    column("target_row", INT, "row of that cell"),
 )
 """One message of a frame."""
 

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from nodeapp.wire import ANY_NODE, FLAG_EXPLORE, FLAG_REPLICA, Kind
-from spark_analysis.captures.schemas import DOUBLE, INT, LONG, RUN, STRING, column
+from spark_analysis.captures.schemas import DOUBLE, INT, LONG, STRING, column, run_schema
 from spark_analysis.engine.tables import Inputs, Kept, SummaryColumn, Table
 from spark_analysis.measures.cell_messages import CELL_MESSAGES, replica, with_cells
 from spark_analysis.measures.clients import PUBLICATIONS
@@ -42,7 +41,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "ed5499d9bcee")
+VERSION: Final = Version(1, "c1337398134e")
 
 
 APART: Final = 0.1
@@ -103,6 +102,24 @@ def _arrived(inputs: Inputs) -> DataFrame:
     )
 
 
+def _pruned(inputs: Inputs) -> DataFrame:
+    """Return run, subscriber, topic and at_ns of the prunes that subscribers sent."""
+    return (
+        inputs.of(CELL_MESSAGES)
+        .filter(
+            sf.col("sent")
+            & (sf.col("kind") == Kind.PRUNE)
+            & (sf.col("destination") == ANY_NODE)
+            & (sf.col("issuer") == sf.col("node_id"))
+            & (sf.col("hops") == 1)
+            & ~_copied()
+        )
+        .select(
+            "run", sf.col("node_id").alias("subscriber"), "topic", sf.col("time_ns").alias("at_ns")
+        )
+    )
+
+
 def choices(inputs: Inputs) -> DataFrame:
     """Return `CHOICES`; no rows, and no work, if no run has rendezvous cells."""
     if not with_cells(inputs):
@@ -141,17 +158,7 @@ def choices(inputs: Inputs) -> DataFrame:
         .agg(count_if(others & sf.col("sent_off")).cast("int").alias("subscriptions"))
     )
     pruned = (
-        inputs.of(CELL_MESSAGES)
-        .filter(
-            sf.col("sent")
-            & (sf.col("kind") == Kind.PRUNE)
-            & (sf.col("destination") == ANY_NODE)
-            & (sf.col("issuer") == sf.col("node_id"))
-            & (sf.col("hops") == 1)
-            & ~_copied()
-        )
-        .select("run", sf.col("node_id").alias("subscriber"), "topic", "time_ns")
-        .withColumnRenamed("time_ns", "at_ns")
+        _pruned(inputs)
         .join(spans, _OF)
         .filter(inside)
         .groupBy(*_CHOICE)
@@ -175,23 +182,18 @@ def choices(inputs: Inputs) -> DataFrame:
 CHOICES: Final[Table] = Table(
     name="choices",
     description="subscribers' choices of rendezvous cells, and their unnecessary messages",
-    schema=StructType(
-        [
-            RUN,
-            column("subscriber", LONG, "node id of the subscriber"),
-            column("topic", STRING, "topic that it subscribed to"),
-            column("start", DOUBLE, "s into the run, when it explored"),
-            column("filters", INT, "subscriptions to the topic that it has"),
-            column("tried", INT, "rendezvous cells that it subscribed at"),
-            column("publishers", INT, "publishers of which events came to it"),
-            column("subscriptions", INT, "subscriptions at cells that it did not choose"),
-            column("notifications", INT, "arrivals of an event beyond the first"),
-            column("prunes", INT, "prunes that it sent"),
-            column("unnecessary", INT, "the three together, messages"),
-            column(
-                "bound", INT, "(tried - 1)(filters + 2 publishers), messages: the paper's 3(n - 1)"
-            ),
-        ]
+    schema=run_schema(
+        column("subscriber", LONG, "node id of the subscriber"),
+        column("topic", STRING, "topic that it subscribed to"),
+        column("start", DOUBLE, "s into the run, when it explored"),
+        column("filters", INT, "subscriptions to the topic that it has"),
+        column("tried", INT, "rendezvous cells that it subscribed at"),
+        column("publishers", INT, "publishers of which events came to it"),
+        column("subscriptions", INT, "subscriptions at cells that it did not choose"),
+        column("notifications", INT, "arrivals of an event beyond the first"),
+        column("prunes", INT, "prunes that it sent"),
+        column("unnecessary", INT, "the three together, messages"),
+        column("bound", INT, "(tried - 1)(filters + 2 publishers), messages: the paper's 3(n - 1)"),
     ),
     order=("subscriber", "topic", "start"),
     make=choices,

@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from nodeapp.events import Event
 from nodeapp.wire import CLIENT_PORT, FIRST_CLIENT_KIND, Kind, WireError, encode_body
@@ -26,17 +25,17 @@ from spark_analysis.captures.schemas import (
     INT,
     LONG,
     PUBLISHER,
-    RUN,
     SEQUENCE,
     STRING,
     column,
+    run_schema,
 )
 from spark_analysis.engine.tables import Kept, Query
 from spark_analysis.measures.columns import EVENT
 from spark_analysis.measures.measure import Version
 from spark_analysis.measures.nodes import NODES
 
-VERSION: Final = Version(1, "2a691c787e3e")
+VERSION: Final = Version(1, "d2a2826688fe")
 
 _DONE: Final = encode_body(None)
 """Body of the ACK of a request that was done."""
@@ -87,18 +86,15 @@ def requests(messages: DataFrame) -> DataFrame:
     )
 
 
-PUBLISHED: Final = StructType(
-    [
-        RUN,
-        PUBLISHER,
-        SEQUENCE,
-        column("time_ns", LONG, "Unix time of the PUBLISH, ns"),
-        column("topic", STRING, "value of the attribute topic"),
-        column("attributes", STRING, "the event's attributes as JSON"),
-        column("policy", STRING, "access policy as text"),
-        column("size", INT, "bytes of the event body"),
-        column("head", BINARY, "the event without its payload, encoded"),
-    ]
+PUBLISHED: Final = run_schema(
+    PUBLISHER,
+    SEQUENCE,
+    column("time_ns", LONG, "Unix time of the PUBLISH, ns"),
+    column("topic", STRING, "value of the attribute topic"),
+    column("attributes", STRING, "the event's attributes as JSON"),
+    column("policy", STRING, "access policy as text"),
+    column("size", INT, "bytes of the event body"),
+    column("head", BINARY, "the event without its payload, encoded"),
 )
 """One event as its publisher's node took it."""
 

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from emulation.network.controller.flows import (
     ACCESS_PORT,
@@ -38,7 +37,7 @@ from emulation.network.switches import REVALIDATION_MS
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
 from nodeapp.wire import TrafficClass
-from spark_analysis.captures.schemas import LONG, RUN, STRING, column
+from spark_analysis.captures.schemas import LONG, STRING, column, run_schema
 from spark_analysis.engine.tables import Inputs, Table, local_rows
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.nodes import NODES
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "c7c98f7be88a")
+VERSION: Final = Version(1, "c826d033ee6d")
 
 
 COUNTED: Final = (
@@ -62,20 +61,15 @@ COUNTED: Final = (
 COUNTERS: Final = Table(
     name="counters",
     description="flow counters of access points beside their captures",
-    schema=StructType(
-        [
-            RUN,
-            column("access_point", STRING, "name of the access point"),
-            column("port", STRING, "wlan0 (stations), mesh0 (mesh) or eth0 (broker)"),
-            column("direction", STRING, "in or out, as the bridge sees it"),
-            column("traffic_class", STRING, "class of messages by the DS field"),
-            column("counted_frames", LONG, "by the bridge's flow counters"),
-            column(
-                "counted_bytes", LONG, "by the bridge's flow counters, from the Ethernet header"
-            ),
-            column("captured_frames", LONG, "in the capture of the port, or of the broker's wire"),
-            column("captured_bytes", LONG, "bytes of these, from the Ethernet header"),
-        ]
+    schema=run_schema(
+        column("access_point", STRING, "name of the access point"),
+        column("port", STRING, "wlan0 (stations), mesh0 (mesh) or eth0 (broker)"),
+        column("direction", STRING, "in or out, as the bridge sees it"),
+        column("traffic_class", STRING, "class of messages by the DS field"),
+        column("counted_frames", LONG, "by the bridge's flow counters"),
+        column("counted_bytes", LONG, "by the bridge's flow counters, from the Ethernet header"),
+        column("captured_frames", LONG, "in the capture of the port, or of the broker's wire"),
+        column("captured_bytes", LONG, "bytes of these, from the Ethernet header"),
     ),
     order=("access_point", "port", "direction", "traffic_class"),
     make=lambda inputs: of_bridges(inputs),  # noqa: PLW0108  # it is defined below
@@ -145,10 +139,7 @@ def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFra
         .withColumn("direction", sf.when(own == wired, "in").otherwise("out"))
         .withColumn("port", sf.col("interface"))
         .groupBy(*_KEY)
-        .agg(
-            sf.count("*").alias("captured_frames"),
-            sf.sum("length").alias("captured_bytes"),
-        )
+        .agg(sf.count("*").alias("captured_frames"), sf.sum("length").alias("captured_bytes"))
     )
     table = counts.join(captured, _KEY, "full").fillna(
         0, ["counted_frames", "counted_bytes", "captured_frames", "captured_bytes"]

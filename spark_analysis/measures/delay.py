@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from nodeapp.pubsub.registry import service_of
 from spark_analysis.captures.schemas import (
@@ -23,10 +22,10 @@ from spark_analysis.captures.schemas import (
     LONG,
     PUBLISHER,
     RECEIVER,
-    RUN,
     SEQUENCE,
     SHORT,
     column,
+    run_schema,
 )
 from spark_analysis.engine.pandas_rows import floats, tuples
 from spark_analysis.engine.tables import Table
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "47887f01dd4c")
+VERSION: Final = Version(1, "c0533803bcd4")
 
 
 DELIVERY_KEY: Final = ("publisher", "sequence", "receiver", "client")
@@ -52,18 +51,15 @@ QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 DELAY: Final = Table(
     name="delay",
     description="one row a delivery: delay and hops",
-    schema=StructType(
-        [
-            RUN,
-            PUBLISHER,
-            SEQUENCE,
-            RECEIVER,
-            CLIENT,
-            LOCAL,
-            column("time", DOUBLE, "s into the run of the PUBLISH"),
-            column("hops", SHORT, "radio hops the event travelled; 0 at the publisher's node"),
-            column("delay", DOUBLE, "s from PUBLISH on its loopback to NOTIFY on the receiver's"),
-        ]
+    schema=run_schema(
+        PUBLISHER,
+        SEQUENCE,
+        RECEIVER,
+        CLIENT,
+        LOCAL,
+        column("time", DOUBLE, "s into the run of the PUBLISH"),
+        column("hops", SHORT, "radio hops the event travelled; 0 at the publisher's node"),
+        column("delay", DOUBLE, "s from PUBLISH on its loopback to NOTIFY on the receiver's"),
     ),
     order=("time", "publisher", "sequence", "receiver", "client", "hops"),
     make=lambda inputs: delay(inputs.of(DELIVERY)),
@@ -82,8 +78,8 @@ _DELAY_STATISTICS: Final = [
 DELAY_BY_HOPS: Final = Table(
     name="delay_by_hops",
     description="delay statistics by hop count",
-    schema=StructType(
-        [RUN, column("hops", SHORT, "radio hops; 0 at the publisher's node"), *_DELAY_STATISTICS]
+    schema=run_schema(
+        column("hops", SHORT, "radio hops; 0 at the publisher's node"), *_DELAY_STATISTICS
     ),
     order=("hops",),
     make=lambda inputs: delay_by_hops(inputs.of(DELAY)),

@@ -15,15 +15,16 @@ counts as settled if it was published `settle` seconds before the end or earlier
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
+from emulation.scenario.prompt import told_commands
 from nodeapp.events import Event, Subscription
 from nodeapp.wire import Kind
 from spark_analysis.captures.schemas import (
@@ -35,26 +36,21 @@ from spark_analysis.captures.schemas import (
     LONG,
     PUBLISHER,
     RECEIVER,
-    RUN,
     SEQUENCE,
     SHORT,
     STRING,
     column,
+    run_schema,
 )
 from spark_analysis.engine.pandas_rows import floats
 from spark_analysis.engine.tables import Inputs, Kept, Table
 from spark_analysis.measures.clients import MESSAGES, PUBLICATIONS
 from spark_analysis.measures.columns import EVENT, PAIR, count_if, seconds_between
 from spark_analysis.measures.measure import Measure, Section, Version
-from spark_analysis.measures.runs import (
-    RUNS,
-    SILENT,
-    bucket_width,
-    silences,
-)
+from spark_analysis.measures.runs import RUNS, SILENT, bucket_width, silences
 from spark_analysis.measures.subscriptions import SUBSCRIPTIONS, roles
 from spark_analysis.report.metric import Metric
-from spark_analysis.report.quantities import count, printable, seconds, share
+from spark_analysis.report.quantities import count, number, printable, seconds, share
 from spark_analysis.report.text_table import Cell, TextTable, ratio, sums, zero
 
 if TYPE_CHECKING:
@@ -63,7 +59,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "596bda4a0d02")
+VERSION: Final = Version(1, "5d9cac30c1c8")
 
 
 LATE: Final = 45.0
@@ -73,21 +69,18 @@ is two of AODV's searches in a row, to a broker and on to a subscriber, of some 
 DELIVERY: Final = Table(
     name="delivery",
     description="one row an event and client: expected, notifications, delay, hops",
-    schema=StructType(
-        [
-            RUN,
-            PUBLISHER,
-            SEQUENCE,
-            RECEIVER,
-            CLIENT,
-            LOCAL,
-            column("time", DOUBLE, "s into the run of the PUBLISH; null if it was not captured"),
-            column("settled", BOOLEAN, "the event counts in settled ratios; null without PUBLISH"),
-            column("expected", BOOLEAN, "the client should receive the event"),
-            column("notifications", INT, "NOTIFY messages of the event to the client"),
-            column("delay", DOUBLE, "s from PUBLISH to the first NOTIFY; null if not received"),
-            column("hops", SHORT, "radio hops of the first NOTIFY; null if not received"),
-        ]
+    schema=run_schema(
+        PUBLISHER,
+        SEQUENCE,
+        RECEIVER,
+        CLIENT,
+        LOCAL,
+        column("time", DOUBLE, "s into the run of the PUBLISH; null if it was not captured"),
+        column("settled", BOOLEAN, "the event counts in settled ratios; null without PUBLISH"),
+        column("expected", BOOLEAN, "the client should receive the event"),
+        column("notifications", INT, "NOTIFY messages of the event to the client"),
+        column("delay", DOUBLE, "s from PUBLISH to the first NOTIFY; null if not received"),
+        column("hops", SHORT, "radio hops of the first NOTIFY; null if not received"),
     ),
     order=("time", "publisher", "sequence", "receiver", "client", "hops"),
     make=lambda inputs: delivery(
@@ -103,25 +96,22 @@ DELIVERY: Final = Table(
 EVENTS: Final = Table(
     name="events",
     description="published events: expected, received, unexpected, duplicate deliveries",
-    schema=StructType(
-        [
-            RUN,
-            PUBLISHER,
-            SEQUENCE,
-            column("time", DOUBLE, "s into the run, when its publisher sent PUBLISH"),
-            column("topic", STRING, "value of the attribute topic; null if there is none"),
-            column("attributes", STRING, "the event's attributes as JSON"),
-            column("policy", STRING, "access policy as text; null if it has none"),
-            column("size", INT, "bytes of the event body"),
-            column("settled", BOOLEAN, "published early enough before the end to be counted"),
-            column("expected", INT, "clients that should receive the event"),
-            column("received", INT, "clients out of `expected` that received it"),
-            column("expected_local", INT, "of `expected`: clients at the publisher's own node"),
-            column("received_local", INT, "of `received`: clients at the publisher's own node"),
-            column("unexpected", INT, "clients that received it and should not have"),
-            column("duplicates", INT, "notifications beyond the first per client"),
-            column("ratio", DOUBLE, "received / expected; null if nobody was expected"),
-        ]
+    schema=run_schema(
+        PUBLISHER,
+        SEQUENCE,
+        column("time", DOUBLE, "s into the run, when its publisher sent PUBLISH"),
+        column("topic", STRING, "value of the attribute topic; null if there is none"),
+        column("attributes", STRING, "the event's attributes as JSON"),
+        column("policy", STRING, "access policy as text; null if it has none"),
+        column("size", INT, "bytes of the event body"),
+        column("settled", BOOLEAN, "published early enough before the end to be counted"),
+        column("expected", INT, "clients that should receive the event"),
+        column("received", INT, "clients out of `expected` that received it"),
+        column("expected_local", INT, "of `expected`: clients at the publisher's own node"),
+        column("received_local", INT, "of `received`: clients at the publisher's own node"),
+        column("unexpected", INT, "clients that received it and should not have"),
+        column("duplicates", INT, "notifications beyond the first per client"),
+        column("ratio", DOUBLE, "received / expected; null if nobody was expected"),
     ),
     order=("time", "publisher", "sequence"),
     make=lambda inputs: events(inputs.of(PUBLICATIONS), inputs.of(DELIVERY), inputs.of(RUNS)),
@@ -132,24 +122,21 @@ EVENTS: Final = Table(
 DELIVERY_OVER_TIME: Final = Table(
     name="delivery_over_time",
     description="expected and received deliveries by time of publication",
-    schema=StructType(
-        [
-            RUN,
-            column("time", DOUBLE, "s into the run, start of the bucket"),
-            column("width", DOUBLE, "s, width of the bucket"),
-            column("events", INT, "events published in the bucket"),
-            column("expected", LONG, "deliveries expected of these events"),
-            column("received", LONG, "deliveries made of these events, whenever"),
-            column("ratio", DOUBLE, "received / expected; null if nothing was expected"),
-            column("settled", BOOLEAN, "every event of the bucket is settled"),
-        ]
+    schema=run_schema(
+        column("time", DOUBLE, "s into the run, start of the bucket"),
+        column("width", DOUBLE, "s, width of the bucket"),
+        column("events", INT, "events published in the bucket"),
+        column("expected", LONG, "deliveries expected of these events"),
+        column("received", LONG, "deliveries made of these events, whenever"),
+        column("ratio", DOUBLE, "received / expected; null if nothing was expected"),
+        column("settled", BOOLEAN, "every event of the bucket is settled"),
     ),
     order=("time",),
     make=lambda inputs: delivery_over_time(inputs.of(EVENTS), inputs.once(bucket_width)),
 )
 """Delivery by time of publication."""
 
-_CANDIDATES: Final = StructType([RUN, PUBLISHER, SEQUENCE, RECEIVER, CLIENT])
+_CANDIDATES: Final = run_schema(PUBLISHER, SEQUENCE, RECEIVER, CLIENT)
 
 
 def due(publications: DataFrame, subscriptions: DataFrame) -> DataFrame:
@@ -322,10 +309,44 @@ def _topic_row(name: str, row: pd.Series) -> list[Cell]:
     ]  # fmt: skip
 
 
+LISTED: Final = 12
+"""Marks that a caption tells in words."""
+
+
+class Mark(NamedTuple):
+    """Something that was done at the prompt at `time` seconds: a reader of figures must know.
+
+    Links and radios that were cut, nodes that were moved, programs of others; events published and
+    subscriptions made by hand are in the captures as any other.
+    """
+
+    time: float
+    text: str
+
+
+def marks(tables: RunTables) -> list[Mark]:
+    """Return what was done to the network, in order of time."""
+    return [
+        Mark(command.time, printable(command.command))
+        for command, _ in told_commands(tables.run.prompt)
+    ]
+
+
+def listed(of_prompt: Sequence[Mark]) -> str:
+    """Return marks in words, with the numbers that figures have at them; empty if none."""
+    if not of_prompt:
+        return ""
+    texts = "; ".join(
+        f"{index}: {mark.text} at {number(mark.time)} s"
+        for index, mark in enumerate(of_prompt[:LISTED], start=1)
+    )
+    more = f"; and {len(of_prompt) - LISTED} more" if len(of_prompt) > LISTED else ""
+    return f" Numbers at the top: what was done at the prompt. {texts}{more}."
+
+
 def over_time(tables: RunTables) -> Drawing:
     """Draw delivery by time of publication."""
     from spark_analysis.report import figures
-    from spark_analysis.report.marks import listed, marks
 
     table = tables.table("delivery_over_time").sort_values("time")
     happened = marks(tables)

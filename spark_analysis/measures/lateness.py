@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from emulation.radio.airtime import phy_for
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
-from spark_analysis.captures.schemas import BOOLEAN, DOUBLE, LONG, RUN, STRING, column
+from spark_analysis.captures.schemas import BOOLEAN, DOUBLE, LONG, STRING, column, run_schema
 from spark_analysis.engine.tables import Inputs, Table
 from spark_analysis.measures.measure import Measure, Version
 from spark_analysis.measures.packets import PACKETS
@@ -41,7 +40,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION: Final = Version(1, "1be52d716246")
+VERSION: Final = Version(1, "52f6c39c8936")
 
 
 LONGEST: Final = 0.5
@@ -64,17 +63,14 @@ BETWEEN: Final = "mesh"
 LATENESS: Final[Table] = Table(
     name="lateness",
     description="broadcasts from radio to radio, beyond their airtime",
-    schema=StructType(
-        [
-            RUN,
-            column("way", STRING, f"{AD_HOC}; with access points: {DOWN}, {UP}, or {BETWEEN}"),
-            column("at_most", BOOLEAN, "whether less airtime was taken off than the frames had"),
-            column("receptions", LONG, f"broadcasts received within {LONGEST:g} s of being sent"),
-            column("later", LONG, "broadcasts received later than that"),
-            column("p50", DOUBLE, "s from transmission to reception less airtime, median"),
-            column("p99", DOUBLE, "s, of these"),
-            column("max", DOUBLE, "s, of these"),
-        ]
+    schema=run_schema(
+        column("way", STRING, f"{AD_HOC}; with access points: {DOWN}, {UP}, or {BETWEEN}"),
+        column("at_most", BOOLEAN, "whether less airtime was taken off than the frames had"),
+        column("receptions", LONG, f"broadcasts received within {LONGEST:g} s of being sent"),
+        column("later", LONG, "broadcasts received later than that"),
+        column("p50", DOUBLE, "s from transmission to reception less airtime, median"),
+        column("p99", DOUBLE, "s, of these"),
+        column("max", DOUBLE, "s, of these"),
     ),
     order=("way",),
     make=lambda inputs: lateness(inputs),  # noqa: PLW0108  # it is below

@@ -32,12 +32,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from emulation.scenario.access_point import MESH
 from nodeapp.pubsub.registry import service_of
 from nodeapp.wire import Kind
-from spark_analysis.captures.schemas import DOUBLE, INT, LONG, RUN, column
+from spark_analysis.captures.schemas import DOUBLE, INT, LONG, column, run_schema
 from spark_analysis.engine.tables import Inputs, Kept, Query, SummaryColumn, Table
 from spark_analysis.measures.clients import MESSAGES, REQUESTS
 from spark_analysis.measures.columns import EVENT, count_if, seconds_between
@@ -53,27 +52,24 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "63bdb783aa0b")
+VERSION: Final = Version(1, "976e52b4ce78")
 
 
 LEGS: Final = Table(
     name="legs",
     description="one row a leg of a client of a mesh: packets, delay and waiting of its events",
-    schema=StructType(
-        [
-            RUN,
-            column("client", LONG, "node id of the client"),
-            column("leg", INT, "number of the leg, from 1"),
-            column("start", DOUBLE, "s into the run, when the client leaves"),
-            column("end", DOUBLE, "s into the run, next route announced; null: the last"),
-            column("events", LONG, "events of the leg that the client received"),
-            column("mesh_packets", LONG, "transmissions of these on mesh links"),
-            column("access_packets", LONG, "transmissions of these on access links"),
-            column("mesh_probes", LONG, "transmissions of probes on mesh links"),
-            column("access_probes", LONG, "transmissions of probes on access links"),
-            column("delay", DOUBLE, "s, mean from the serving broker to the application"),
-            column("waiting", DOUBLE, "s, mean part of it spent waiting at serving brokers"),
-        ]
+    schema=run_schema(
+        column("client", LONG, "node id of the client"),
+        column("leg", INT, "number of the leg, from 1"),
+        column("start", DOUBLE, "s into the run, when the client leaves"),
+        column("end", DOUBLE, "s into the run, next route announced; null: the last"),
+        column("events", LONG, "events of the leg that the client received"),
+        column("mesh_packets", LONG, "transmissions of these on mesh links"),
+        column("access_packets", LONG, "transmissions of these on access links"),
+        column("mesh_probes", LONG, "transmissions of probes on mesh links"),
+        column("access_probes", LONG, "transmissions of probes on access links"),
+        column("delay", DOUBLE, "s, mean from the serving broker to the application"),
+        column("waiting", DOUBLE, "s, mean part of it spent waiting at serving brokers"),
     ),
     order=("client", "leg"),
     make=lambda inputs: legs(inputs),  # noqa: PLW0108  # it is defined below
@@ -87,13 +83,10 @@ _OF_RUNS: Final = (
 )
 """What `of_legs` returns."""
 
-_STARTS: Final = StructType(
-    [
-        RUN,
-        column("client", LONG, "node id of the client"),
-        column("told_ns", LONG, "Unix time when its navigator announced the leg, ns"),
-        column("start_ns", LONG, "when the pause before it is over, ns"),
-    ]
+_STARTS: Final = run_schema(
+    column("client", LONG, "node id of the client"),
+    column("told_ns", LONG, "Unix time when its navigator announced the leg, ns"),
+    column("start_ns", LONG, "when the pause before it is over, ns"),
 )
 
 _ROUTE: Final = struct.Struct(">BBdBdBdBdBd")
@@ -130,10 +123,7 @@ def _windows(inputs: Inputs) -> DataFrame:
     starts = routes.select("run", "node_id", "time_ns", "body").mapInArrow(_starts, _STARTS)
     by_client = Window.partitionBy("run", "client").orderBy("told_ns")
     return starts.withColumns(
-        {
-            "leg": sf.row_number().over(by_client),
-            "end_ns": sf.lead("told_ns").over(by_client),
-        }
+        {"leg": sf.row_number().over(by_client), "end_ns": sf.lead("told_ns").over(by_client)}
     )
 
 
@@ -165,13 +155,36 @@ def _delivered(inputs: Inputs) -> DataFrame:
         .groupBy(*EVENT, "node_id")
         .agg(sf.min("time_ns").alias("arrived_ns"))
     )
+    at_serving = arrived.withColumnRenamed("node_id", "serving").withColumnRenamed(
+        "arrived_ns", "served_ns"
+    )
+    notified = (
+        inputs.of(MESSAGES)
+        .filter(~sf.col("request") & (sf.col("kind") == Kind.NOTIFY))
+        .groupBy(*EVENT, sf.col("node_id").alias("client"))
+        .agg(sf.min("time_ns").alias("notified_ns"))
+    )
+    published = requested.groupBy(*EVENT).agg(sf.min("time_ns").alias("published_ns"))
+    return (
+        counted.join(notified, of_client)
+        .join(at_serving, [*EVENT, "serving"], "left")
+        .join(_waited(delivery, arrived), of_client, "left")
+        .join(published, EVENT)
+        .withColumn("delay", seconds_between("notified_ns", "served_ns"))
+        .withColumn("waiting", sf.col("waited_ns") / sf.lit(1e9))
+    )
+
+
+def _waited(delivery: DataFrame, arrived: DataFrame) -> DataFrame:
+    """Return how long an event for a client stayed at brokers, from arrival to departure, ns."""
+    of_client = [*EVENT, "client"]
     handed = (
         delivery.filter(~sf.col("sent") & (sf.col("originator") != sf.col("node_id")))
         .groupBy(*of_client, "node_id")
         .agg(sf.min("time_ns").alias("handed_ns"))
     )
     departed = (
-        sent.filter(sf.col("originator") == sf.col("node_id"))
+        delivery.filter(sf.col("sent") & (sf.col("originator") == sf.col("node_id")))
         .groupBy(*of_client, "node_id")
         .agg(sf.min("time_ns").alias("left_ns"))
     )
@@ -186,26 +199,8 @@ def _delivered(inputs: Inputs) -> DataFrame:
             ),
         )
     )
-    waited = stays.groupBy(*of_client).agg(
+    return stays.groupBy(*of_client).agg(
         sf.sum(sf.greatest(sf.col("left_ns") - sf.col("since_ns"), sf.lit(0))).alias("waited_ns")
-    )
-    at_serving = arrived.withColumnRenamed("node_id", "serving").withColumnRenamed(
-        "arrived_ns", "served_ns"
-    )
-    notified = (
-        inputs.of(MESSAGES)
-        .filter(~sf.col("request") & (sf.col("kind") == Kind.NOTIFY))
-        .groupBy(*EVENT, sf.col("node_id").alias("client"))
-        .agg(sf.min("time_ns").alias("notified_ns"))
-    )
-    published = requested.groupBy(*EVENT).agg(sf.min("time_ns").alias("published_ns"))
-    return (
-        counted.join(notified, of_client)
-        .join(at_serving, [*EVENT, "serving"], "left")
-        .join(waited, of_client, "left")
-        .join(published, EVENT)
-        .withColumn("delay", seconds_between("notified_ns", "served_ns"))
-        .withColumn("waiting", sf.col("waited_ns") / sf.lit(1e9))
     )
 
 
@@ -332,112 +327,64 @@ def _mean(legs: pd.DataFrame, name: str) -> str:
 CLIENTS: Final = Section(tables=text_table)
 
 
-def _column(name: str, comment: str) -> SummaryColumn:
-    """Return what makes the column `name` of `OF_LEGS` one of the summary."""
-    return SummaryColumn(
-        column=column(name, DOUBLE, comment),
-        make=lambda inputs: inputs.of(OF_LEGS).select("run", name),
+def _metric(name: str, title: str, caption: str, unit: str) -> MeasuredMetric:
+    """Return the metric of a column of `OF_LEGS`."""
+    return MeasuredMetric(
+        column=name,
+        measure=SummaryColumn(
+            column=column(name, DOUBLE, f"{unit}; {title[0].lower()}{title[1:]}"),
+            make=lambda inputs: inputs.of(OF_LEGS).select("run", name),
+        ),
+        title=title,
+        caption=caption,
+        unit=unit,
+        text=significant,
     )
 
 
 _LEGS: Final = "Mean over legs of each leg's mean."
-
 _EVENTS: Final = "Mean over all events of all legs."
+_MESH: Final = "Transmissions on mesh links from the serving broker on, probes counted."
+_ALL: Final = "Transmissions on mesh and access links from the serving broker on, probes counted."
+_DELAY: Final = "From the event's arrival at the serving broker to the application."
 
-LEG_MESH_PACKETS: Final = MeasuredMetric(
-    column="leg_mesh_packets",
-    measure=_column("leg_mesh_packets", "packets; mesh packets per event"),
-    title="Mesh packets per event",
-    caption=f"Transmissions on mesh links from the serving broker on, probes counted. {_LEGS}",
-    unit="packets",
-    text=significant,
+LEG_MESH_PACKETS: Final = _metric(
+    "leg_mesh_packets", "Mesh packets per event", f"{_MESH} {_LEGS}", "packets"
 )
-
-LEG_PACKETS: Final = MeasuredMetric(
-    column="leg_packets",
-    measure=_column("leg_packets", "packets; packets per event"),
-    title="Packets per event",
-    caption="Transmissions on mesh and access links from the serving broker on, probes counted. "
-    f"{_LEGS}",
-    unit="packets",
-    text=significant,
+LEG_PACKETS: Final = _metric("leg_packets", "Packets per event", f"{_ALL} {_LEGS}", "packets")
+LEG_PROBES: Final = _metric(
+    "leg_probes",
+    "Probes per event",
+    f"Transmissions of probes on mesh and access links. {_LEGS}",
+    "packets",
 )
-
-LEG_PROBES: Final = MeasuredMetric(
-    column="leg_probes",
-    measure=_column("leg_probes", "packets; probes per event"),
-    title="Probes per event",
-    caption=f"Transmissions of probes on mesh and access links. {_LEGS}",
-    unit="packets",
-    text=significant,
+LEG_DELAY: Final = _metric("leg_delay", "Delay from the serving broker", f"{_DELAY} {_LEGS}", "s")
+LEG_WAITING: Final = _metric(
+    "leg_waiting",
+    "Waiting at brokers",
+    f"Part of the delay that events wait at serving brokers. {_LEGS}",
+    "s",
 )
-
-LEG_DELAY: Final = MeasuredMetric(
-    column="leg_delay",
-    measure=_column("leg_delay", "s; delay from the serving broker"),
-    title="Delay from the serving broker",
-    caption=f"From the event's arrival at the serving broker to the application. {_LEGS}",
-    unit="s",
-    text=significant,
+EVENT_MESH_PACKETS: Final = _metric(
+    "event_mesh_packets", "Mesh packets per event, pooled", f"{_MESH} {_EVENTS}", "packets"
 )
-
-LEG_WAITING: Final = MeasuredMetric(
-    column="leg_waiting",
-    measure=_column("leg_waiting", "s; waiting at brokers"),
-    title="Waiting at brokers",
-    caption=f"Part of the delay that events wait at serving brokers. {_LEGS}",
-    unit="s",
-    text=significant,
+EVENT_PACKETS: Final = _metric(
+    "event_packets", "Packets per event, pooled", f"{_ALL} {_EVENTS}", "packets"
 )
-
-EVENT_MESH_PACKETS: Final = MeasuredMetric(
-    column="event_mesh_packets",
-    measure=_column("event_mesh_packets", "packets; mesh packets per event, pooled"),
-    title="Mesh packets per event, pooled",
-    caption=f"Transmissions on mesh links from the serving broker on, probes counted. {_EVENTS}",
-    unit="packets",
-    text=significant,
+EVENT_DELAY: Final = _metric(
+    "event_delay", "Delay from the serving broker, pooled", f"{_DELAY} {_EVENTS}", "s"
 )
-
-EVENT_PACKETS: Final = MeasuredMetric(
-    column="event_packets",
-    measure=_column("event_packets", "packets; packets per event, pooled"),
-    title="Packets per event, pooled",
-    caption="Transmissions on mesh and access links from the serving broker on, probes counted. "
-    f"{_EVENTS}",
-    unit="packets",
-    text=significant,
-)
-
-EVENT_DELAY: Final = MeasuredMetric(
-    column="event_delay",
-    measure=_column("event_delay", "s; delay from the serving broker, pooled"),
-    title="Delay from the serving broker, pooled",
-    caption=f"From the event's arrival at the serving broker to the application. {_EVENTS}",
-    unit="s",
-    text=significant,
-)
-
-EVENT_FRAMES_IN_ALL: Final = MeasuredMetric(
-    column="event_frames_in_all",
-    measure=_column("event_frames_in_all", "frames; frames per event, everything counted"),
-    title="Frames per event, everything counted",
-    caption="All that radios sent since the first leg began, reports, acknowledgements, tables, "
-    "handovers and beacons too, by event received.",
-    unit="frames",
-    text=significant,
+EVENT_FRAMES_IN_ALL: Final = _metric(
+    "event_frames_in_all",
+    "Frames per event, everything counted",
+    "All that radios sent since the first leg began, reports, acknowledgements, tables, handovers "
+    "and beacons too, by event received.",
+    "frames",
 )
 
 
 MEASURES: Final = (Measure(LEGS, CLIENTS),)
 METRICS: Final = (
-    EVENT_DELAY,
-    EVENT_FRAMES_IN_ALL,
-    EVENT_MESH_PACKETS,
-    EVENT_PACKETS,
-    LEG_DELAY,
-    LEG_MESH_PACKETS,
-    LEG_PACKETS,
-    LEG_PROBES,
-    LEG_WAITING,
+    *(EVENT_DELAY, EVENT_FRAMES_IN_ALL, EVENT_MESH_PACKETS, EVENT_PACKETS),
+    *(LEG_DELAY, LEG_MESH_PACKETS, LEG_PACKETS, LEG_PROBES, LEG_WAITING),
 )

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from emulation.mobility.trajectory import Trace, until
 from nodeapp.wire import Kind
-from spark_analysis.captures.schemas import DOUBLE, LONG, RUN, column
+from spark_analysis.captures.schemas import DOUBLE, LONG, column, run_schema
 from spark_analysis.engine.pandas_rows import tuples
 from spark_analysis.engine.tables import Table
 from spark_analysis.measures.columns import seconds_between
@@ -27,21 +26,18 @@ if TYPE_CHECKING:
     from spark_analysis.report import node_map
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "ea30fe8d0026")
+VERSION: Final = Version(1, "22f808933117")
 
 
 LINKS: Final = Table(
     name="links",
     description="HELLO beacons heard by pair of nodes",
-    schema=StructType(
-        [
-            RUN,
-            column("receiver", LONG, "node id that heard"),
-            column("sender", LONG, "node id that was heard"),
-            column("hellos", LONG, "HELLO beacons heard"),
-            column("first", DOUBLE, "s into the run, first beacon"),
-            column("last", DOUBLE, "s into the run, last beacon"),
-        ]
+    schema=run_schema(
+        column("receiver", LONG, "node id that heard"),
+        column("sender", LONG, "node id that was heard"),
+        column("hellos", LONG, "HELLO beacons heard"),
+        column("first", DOUBLE, "s into the run, first beacon"),
+        column("last", DOUBLE, "s into the run, last beacon"),
     ),
     order=("receiver", "sender"),
     make=lambda inputs: links(inputs.of(PACKETS), inputs.of(RUNS)),

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
-from spark_analysis.captures.schemas import INT, LONG, RUN, STRING, column
+from spark_analysis.captures.schemas import INT, LONG, STRING, column, run_schema
 from spark_analysis.engine.pandas_rows import floats, tuples
 from spark_analysis.engine.tables import Table
 from spark_analysis.measures.columns import count_if, sum_if
@@ -30,26 +29,21 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "5fcdccaadda5")
+VERSION: Final = Version(1, "78a2ead0262a")
 
 
 LOAD: Final = Table(
     name="load",
     description="radio frames and bytes by node and second",
-    schema=StructType(
-        [
-            RUN,
-            column("node", STRING, "name of the node"),
-            column("node_id", LONG, "node id"),
-            column("second", INT, "whole second into the run"),
-            column("sent_frames", LONG, "frames sent by radio in that second"),
-            column("sent_bytes", LONG, "bytes sent in that second, from the Ethernet header"),
-            column("mesh_frames", LONG, "of the frames sent, those by the mesh radio"),
-            column("received_frames", LONG, "frames received by radio in that second"),
-            column(
-                "received_bytes", LONG, "bytes received in that second, from the Ethernet header"
-            ),
-        ]
+    schema=run_schema(
+        column("node", STRING, "name of the node"),
+        column("node_id", LONG, "node id"),
+        column("second", INT, "whole second into the run"),
+        column("sent_frames", LONG, "frames sent by radio in that second"),
+        column("sent_bytes", LONG, "bytes sent in that second, from the Ethernet header"),
+        column("mesh_frames", LONG, "of the frames sent, those by the mesh radio"),
+        column("received_frames", LONG, "frames received by radio in that second"),
+        column("received_bytes", LONG, "bytes received in that second, from the Ethernet header"),
     ),
     order=("node_id", "second"),
     make=lambda inputs: load(inputs.of(PACKETS), inputs.of(RUNS)),

@@ -34,10 +34,10 @@ from spark_analysis.captures.schemas import (
     LONGS,
     PUBLISHER,
     RECEIVER,
-    RUN,
     SEQUENCE,
     STRING,
     column,
+    run_schema,
 )
 from spark_analysis.engine.pandas_rows import floats
 from spark_analysis.engine.tables import Inputs, Kept, SummaryColumn, Table, typed
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(3, "5cab9d26bd0d")
+VERSION: Final = Version(3, "c7467453888a")
 
 MOST: Final = 12
 """Nodes and links in the table of places."""
@@ -79,27 +79,24 @@ SPREADS: Final = (Kind.SUBSCRIPTION, *SPREADS_TO_PUBLISHERS)
 
 _MISSING, _HOP, _LOSS = "missing", "hop", "loss"
 
-_CLUES: Final = StructType(
-    [
-        RUN,
-        PUBLISHER,
-        SEQUENCE,
-        column("clue", STRING, "missing, hop or loss"),
-        RECEIVER,
-        CLIENT,
-        column("published_ns", LONG, "Unix time of the PUBLISH, ns"),
-        column("until_ns", LONG, "Unix time when the client's subscription ended, ns"),
-        column("settled", BOOLEAN, "the event counts in settled ratios"),
-        column("time_ns", LONG, "Unix time, ns"),
-        column("node_id", LONG, "node id of who captured or sent it"),
-        column("sent", BOOLEAN, "sent, not received"),
-        column("source", LONG, "node id of the IPv4 source"),
-        column("target", LONG, "node id of the IPv4 destination; null: broadcast"),
-        column("hops", INT, "radio hops"),
-        column("destination", LONG, "node id of the final destination"),
-        column("nodes", LONGS, "addressees; nodes that lost it; all that it is due to"),
-        column("cause", STRING, "of a loss"),
-    ]
+_CLUES: Final = run_schema(
+    PUBLISHER,
+    SEQUENCE,
+    column("clue", STRING, "missing, hop or loss"),
+    RECEIVER,
+    CLIENT,
+    column("published_ns", LONG, "Unix time of the PUBLISH, ns"),
+    column("until_ns", LONG, "Unix time when the client's subscription ended, ns"),
+    column("settled", BOOLEAN, "the event counts in settled ratios"),
+    column("time_ns", LONG, "Unix time, ns"),
+    column("node_id", LONG, "node id of who captured or sent it"),
+    column("sent", BOOLEAN, "sent, not received"),
+    column("source", LONG, "node id of the IPv4 source"),
+    column("target", LONG, "node id of the IPv4 destination; null: broadcast"),
+    column("hops", INT, "radio hops"),
+    column("destination", LONG, "node id of the final destination"),
+    column("nodes", LONGS, "addressees; nodes that lost it; all that it is due to"),
+    column("cause", STRING, "of a loss"),
 )
 """All that is known of an event that somebody missed, in one table."""
 
@@ -356,23 +353,20 @@ def _rows(table: pa.Table, around: Conditions, has_log: bool) -> Iterator[dict[s
 LOST: Final = Table(
     name="lost",
     description="one row a delivery that is missing: where the event was last seen, and why",
-    schema=StructType(
-        [
-            RUN,
-            PUBLISHER,
-            SEQUENCE,
-            RECEIVER,
-            CLIENT,
-            LOCAL,
-            column("time", DOUBLE, "s into the run of the PUBLISH"),
-            column("settled", BOOLEAN, "the event counts in settled ratios"),
-            column("cause", STRING, "why it went no further: " + ", ".join(Cause)),
-            column("node_id", LONG, "node id where the event was last seen on its way"),
-            column("following", LONG, "node id that it did not reach; null if it was not sent on"),
-            column("seen", DOUBLE, "s into the run when it was last seen"),
-            column("x", DOUBLE, "m, where the node was then"),
-            column("y", DOUBLE, "m"),
-        ]
+    schema=run_schema(
+        PUBLISHER,
+        SEQUENCE,
+        RECEIVER,
+        CLIENT,
+        LOCAL,
+        column("time", DOUBLE, "s into the run of the PUBLISH"),
+        column("settled", BOOLEAN, "the event counts in settled ratios"),
+        column("cause", STRING, "why it went no further: " + ", ".join(Cause)),
+        column("node_id", LONG, "node id where the event was last seen on its way"),
+        column("following", LONG, "node id that it did not reach; null if it was not sent on"),
+        column("seen", DOUBLE, "s into the run when it was last seen"),
+        column("x", DOUBLE, "m, where the node was then"),
+        column("y", DOUBLE, "m"),
     ),
     order=("time", "publisher", "sequence", "receiver", "client"),
     make=lost,

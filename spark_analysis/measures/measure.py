@@ -61,6 +61,7 @@ class Measure(NamedTuple):
 def declared(name: str) -> Iterator[Any]:
     """Yield what the measures' files declare under a name, in the order of the files' names."""
     package = __name__.rpartition(".")[0]
-    for file in sorted(item.name for item in pkgutil.iter_modules([str(Path(__file__).parent)])):
+    modules = pkgutil.iter_modules([str(Path(__file__).parent)])
+    for file in sorted(item.name for item in modules if not item.ispkg):
         if file not in _OTHERS:
             yield from getattr(importlib.import_module(f"{package}.{file}"), name, ())

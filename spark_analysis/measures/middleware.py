@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from capture.foreign import EVENT
-from spark_analysis.captures.schemas import DOUBLE, LONG, PUBLISHER, RUN, SEQUENCE, STRING, column
+from spark_analysis.captures.schemas import (
+    DOUBLE,
+    LONG,
+    PUBLISHER,
+    SEQUENCE,
+    STRING,
+    column,
+    run_schema,
+)
 from spark_analysis.engine.tables import Inputs, Table
 from spark_analysis.measures.columns import count_if
 from spark_analysis.measures.measure import Measure, Section, Version
@@ -26,22 +33,19 @@ from spark_analysis.report.text_table import Cell, TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "f2e04a05c35f")
+VERSION: Final = Version(1, "80d68c7319c3")
 
 CARRIED: Final[Table] = Table(
     name="carried_events",
     description="frames of a middleware with an event, by event and sending node",
-    schema=StructType(
-        [
-            RUN,
-            PUBLISHER,
-            SEQUENCE,
-            column("node", STRING, "name of the node whose radio sent it"),
-            column("node_id", LONG, "node id"),
-            column("time", DOUBLE, "s into the run of the first frame"),
-            column("frames", LONG, "frames that carried it for the first time"),
-            column("repeated", LONG, "TCP retransmissions that carried it again"),
-        ]
+    schema=run_schema(
+        PUBLISHER,
+        SEQUENCE,
+        column("node", STRING, "name of the node whose radio sent it"),
+        column("node_id", LONG, "node id"),
+        column("time", DOUBLE, "s into the run of the first frame"),
+        column("frames", LONG, "frames that carried it for the first time"),
+        column("repeated", LONG, "TCP retransmissions that carried it again"),
     ),
     order=("publisher", "sequence", "time", "node_id"),
     make=lambda inputs: (
@@ -55,14 +59,11 @@ CARRIED: Final[Table] = Table(
 USAGE: Final = Table(
     name="usage",
     description="processor time and memory of the nodes' processes",
-    schema=StructType(
-        [
-            RUN,
-            column("node", STRING, "name of the node"),
-            column("program", STRING, "nodeapp, or what runs beside it: mosquitto, babeld, ..."),
-            column("cpu_seconds", DOUBLE, "s of processor time, from the start to the run's end"),
-            column("memory", LONG, "bytes at the end, its part of what is shared (PSS)"),
-        ]
+    schema=run_schema(
+        column("node", STRING, "name of the node"),
+        column("program", STRING, "nodeapp, or what runs beside it: mosquitto, babeld, ..."),
+        column("cpu_seconds", DOUBLE, "s of processor time, from the start to the run's end"),
+        column("memory", LONG, "bytes at the end, its part of what is shared (PSS)"),
     ),
     order=("node", "program"),
     make=lambda inputs: used(inputs),  # noqa: PLW0108  # it is defined below

@@ -5,36 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pyspark.sql.types import StructType
-
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
-from spark_analysis.captures.schemas import (
-    BOOLEAN,
-    LONG,
-    RUN,
-    STRING,
-    column,
-)
+from spark_analysis.captures.schemas import BOOLEAN, LONG, STRING, column, run_schema
 from spark_analysis.captures.source import Survey
 from spark_analysis.engine.tables import Table
 from spark_analysis.measures.measure import Measure, Version
 
-VERSION: Final = Version(1, "51c84b91fc8e")
+VERSION: Final = Version(1, "f9cf86be4e0e")
 
 NODES: Final[Table] = Table(
     name="nodes",
     description="nodes and which captures of theirs can be read",
-    schema=StructType(
-        [
-            RUN,
-            column("node", STRING, "name of the node"),
-            column("node_id", LONG, "node id"),
-            column("ip", LONG, "the node's IPv4 address as an integer"),
-            column("access_point", STRING, "whose radios send for it; null if it has its own"),
-            column("radio_captured", BOOLEAN, "readable captures of all these radios exist"),
-            column("loopback_captured", BOOLEAN, "a readable capture of the loopback exists"),
-        ]
+    schema=run_schema(
+        column("node", STRING, "name of the node"),
+        column("node_id", LONG, "node id"),
+        column("ip", LONG, "the node's IPv4 address as an integer"),
+        column("access_point", STRING, "whose radios send for it; null if it has its own"),
+        column("radio_captured", BOOLEAN, "readable captures of all these radios exist"),
+        column("loopback_captured", BOOLEAN, "a readable capture of the loopback exists"),
     ),
     order=("node_id", "access_point"),
     make=lambda inputs: inputs.rows(node_rows(inputs.runs, inputs.surveys), NODES.schema),

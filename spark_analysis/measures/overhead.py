@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from emulation.scenario.scenario import Scenario
 from nodeapp.auth import TRAILER
 from nodeapp.wire import HEADER_LENGTH
-from spark_analysis.captures.schemas import LONG, RUN, SHORT, STRING, column
+from spark_analysis.captures.schemas import LONG, SHORT, STRING, column, run_schema
 from spark_analysis.engine.pandas_rows import floats
 from spark_analysis.engine.tables import Kept, Table
 from spark_analysis.measures.columns import count_if, sum_if
@@ -35,35 +34,28 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "090e683fc355")
+VERSION: Final = Version(1, "b1656838fc16")
 
 
 OVERHEAD: Final = Table(
     name="overhead",
     description="radio frames and bytes by node and message kind",
-    schema=StructType(
-        [
-            RUN,
-            column("node", STRING, "name of the node"),
-            column("node_id", LONG, "node id"),
-            column("kind", SHORT, "message kind; null if not a testbed frame"),
-            column(
-                "kind_name",
-                STRING,
-                "HELLO, EVENT, ...; ARP, TCP ... of a middleware; or `other`",
-            ),
-            column("category", STRING, "event, control or other"),
-            column("sent_frames", LONG, "frames the node's radio interface sent"),
-            column("messages", LONG, "of the frames sent, those that begin a message"),
-            column("sent_bytes", LONG, "bytes of the frames sent, from the Ethernet header"),
-            column("sent_wire_bytes", LONG, "bytes of these in the testbed's wire format"),
-            column("received_frames", LONG, "frames from other nodes that it received"),
-            column("received_bytes", LONG, "bytes of these, from the Ethernet header"),
-            column("received_wire_bytes", LONG, "bytes of these in the testbed's wire format"),
-            column("addressed_frames", LONG, "frames received, but not those that list others"),
-            column("unattributed_frames", LONG, "packets without an IPv4 source: sender not known"),
-            column("unattributed_bytes", LONG, "bytes of these, from the Ethernet header"),
-        ]
+    schema=run_schema(
+        column("node", STRING, "name of the node"),
+        column("node_id", LONG, "node id"),
+        column("kind", SHORT, "message kind; null if not a testbed frame"),
+        column("kind_name", STRING, "HELLO, EVENT, ...; ARP, TCP ... of a middleware; or `other`"),
+        column("category", STRING, "event, control or other"),
+        column("sent_frames", LONG, "frames the node's radio interface sent"),
+        column("messages", LONG, "of the frames sent, those that begin a message"),
+        column("sent_bytes", LONG, "bytes of the frames sent, from the Ethernet header"),
+        column("sent_wire_bytes", LONG, "bytes of these in the testbed's wire format"),
+        column("received_frames", LONG, "frames from other nodes that it received"),
+        column("received_bytes", LONG, "bytes of these, from the Ethernet header"),
+        column("received_wire_bytes", LONG, "bytes of these in the testbed's wire format"),
+        column("addressed_frames", LONG, "frames received, but not those that list others"),
+        column("unattributed_frames", LONG, "packets without an IPv4 source: sender not known"),
+        column("unattributed_bytes", LONG, "bytes of these, from the Ethernet header"),
     ),
     order=("node_id", "kind", "kind_name"),
     make=lambda inputs: overhead(inputs.of(PACKETS)),

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from emulation.scenario.runfolder import Run
 from nodeapp.events import Subscription
@@ -42,10 +41,10 @@ from spark_analysis.captures.schemas import (
     LONG,
     PUBLISHER,
     RECEIVER,
-    RUN,
     SEQUENCE,
     STRING,
     column,
+    run_schema,
 )
 from spark_analysis.engine.pandas_rows import floats
 from spark_analysis.engine.tables import Inputs, SummaryColumn, Table
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "2d8e7b9e706b")
+VERSION: Final = Version(1, "9903a084072a")
 
 
 def _overlays(inputs: Inputs) -> list[Run]:
@@ -159,17 +158,14 @@ def _first(
 OVERLAY_RECEPTIONS: Final[Table] = Table(
     name="overlay_receptions",
     description="overlays: the first time that each peer got each event, and why",
-    schema=StructType(
-        [
-            RUN,
-            PUBLISHER,
-            SEQUENCE,
-            RECEIVER,
-            column("depth", INT, "overlay hops from the publisher"),
-            column("hops", INT, "hops of the network below, from the publisher"),
-            column("wanted", BOOLEAN, "the event was due to a client of the receiver"),
-            column("cause", STRING, "of an unwanted one: grid, bloom or forwarding"),
-        ]
+    schema=run_schema(
+        PUBLISHER,
+        SEQUENCE,
+        RECEIVER,
+        column("depth", INT, "overlay hops from the publisher"),
+        column("hops", INT, "hops of the network below, from the publisher"),
+        column("wanted", BOOLEAN, "the event was due to a client of the receiver"),
+        column("cause", STRING, "of an unwanted one: grid, bloom or forwarding"),
     ),
     order=("publisher", "sequence", "depth", "receiver"),
     make=lambda inputs: inputs.rows(inputs.once(receptions), OVERLAY_RECEPTIONS.schema),
@@ -206,13 +202,10 @@ def table_sizes(inputs: Inputs) -> DataFrame:
 OVERLAY_LINKS: Final[Table] = Table(
     name="overlay_links",
     description="overlays: routing table sizes over time, from heartbeats",
-    schema=StructType(
-        [
-            RUN,
-            column("node_id", LONG, "node id of the peer"),
-            column("time", DOUBLE, "s into the run, start of an interval of heartbeats"),
-            column("links", INT, "peers that it sent heartbeats to in the interval"),
-        ]
+    schema=run_schema(
+        column("node_id", LONG, "node id of the peer"),
+        column("time", DOUBLE, "s into the run, start of an interval of heartbeats"),
+        column("links", INT, "peers that it sent heartbeats to in the interval"),
     ),
     order=("time", "node_id"),
     make=table_sizes,

@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.registry import service_of
 from nodeapp.pubsub.topic_hash import NodeHash
-from spark_analysis.captures.schemas import DOUBLE, INT, RUN, STRING, column
+from spark_analysis.captures.schemas import DOUBLE, INT, STRING, column, run_schema
 from spark_analysis.engine.pandas_rows import tuples
 from spark_analysis.engine.tables import Inputs, SummaryColumn, Table
 from spark_analysis.measures.delivery import EVENTS
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(2, "03d2d6f8cf66")
+VERSION: Final = Version(2, "613db895a7a3")
 
 
 BEFORE: Final = 30.0
@@ -175,26 +174,23 @@ def _outages(inputs: Inputs) -> dict[tuple[str, int], list[tuple[float, float]]]
 RECOVERY: Final[Table] = Table(
     name="recovery",
     description="faults, and how long delivery took to recover",
-    schema=StructType(
-        [
-            RUN,
-            column("fault", INT, "number of the fault, in order of time"),
-            column("kind", STRING, "crash, radio, access-point, link, partition or jam"),
-            column("text", STRING, "the fault as specified"),
-            column("nodes", STRING, "names of those that failed"),
-            column("start", DOUBLE, "s into the run"),
-            column("end", DOUBLE, "s into the run; its end if that came first"),
-            column("before", DOUBLE, f"delivery of the {BEFORE:g} s before it"),
-            column("lowest", DOUBLE, f"lowest delivery of {WINDOW:g} s from then on"),
-            column(
-                "recovery",
-                DOUBLE,
-                f"s from its start until delivery was {RECOVERED:.0%} of before; null: never",
-            ),
-            column("living_before", DOUBLE, "as `before`, of publishers whose node was up"),
-            column("living_lowest", DOUBLE, "as `lowest`, of publishers whose node was up"),
-            column("living_recovery", DOUBLE, "as `recovery`, of publishers whose node was up"),
-        ]
+    schema=run_schema(
+        column("fault", INT, "number of the fault, in order of time"),
+        column("kind", STRING, "crash, radio, access-point, link, partition or jam"),
+        column("text", STRING, "the fault as specified"),
+        column("nodes", STRING, "names of those that failed"),
+        column("start", DOUBLE, "s into the run"),
+        column("end", DOUBLE, "s into the run; its end if that came first"),
+        column("before", DOUBLE, f"delivery of the {BEFORE:g} s before it"),
+        column("lowest", DOUBLE, f"lowest delivery of {WINDOW:g} s from then on"),
+        column(
+            "recovery",
+            DOUBLE,
+            f"s from its start until delivery was {RECOVERED:.0%} of before; null: never",
+        ),
+        column("living_before", DOUBLE, "as `before`, of publishers whose node was up"),
+        column("living_lowest", DOUBLE, "as `lowest`, of publishers whose node was up"),
+        column("living_recovery", DOUBLE, "as `recovery`, of publishers whose node was up"),
     ),
     order=("fault",),
     make=lambda inputs: inputs.rows(inputs.once(fault_rows), RECOVERY.schema),

@@ -22,7 +22,6 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from emulation.scenario.faults import Kind, down
 from emulation.scenario.runfolder import Run
@@ -35,12 +34,13 @@ from spark_analysis.captures.schemas import (
     RUN,
     STRING,
     column,
+    run_schema,
 )
 from spark_analysis.engine.tables import Inputs, Query
 from spark_analysis.measures.clients import PUBLICATIONS
 from spark_analysis.measures.measure import Version
 
-VERSION: Final = Version(1, "c88d4ff6f827")
+VERSION: Final = Version(1, "748490a64834")
 
 SETTLE: Final = 2.0
 """Seconds before the end of a run after which an event is not settled, by default."""
@@ -50,24 +50,21 @@ _WIDTHS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)
 _BUCKETS: Final = 60
 """Buckets over time at most, unless the longest width is too short for that."""
 
-FACTS: Final = StructType(
-    [
-        RUN,
-        column("topology", STRING, "topology of the scenario"),
-        column("protocol", STRING, "publish/subscribe protocol"),
-        column("backend", STRING, "backend that ran it"),
-        column("ended", STRING, "completed, interrupted or failed"),
-        column("seed", LONG, "seed of the scenario"),
-        column("nodes", INT, "nodes of the scenario"),
-        column("duration", DOUBLE, "s, as the scenario says"),
-        column("epoch_ns", LONG, "Unix time of the scenario's time 0, ns"),
-        column("epoch_estimated", BOOLEAN, "time 0 was worked out from the captures"),
-        column("packets", LONG, "packets in all captures"),
-        column("last_ns", LONG, "Unix time of the last packet, ns"),
-        column("end_ns", LONG, "Unix time of the end; of the last packet if it is not known, ns"),
-        column("settled_ns", LONG, "Unix time up to which events are settled, ns"),
-        column("settle", DOUBLE, "s between the two"),
-    ]
+FACTS: Final = run_schema(
+    column("topology", STRING, "topology of the scenario"),
+    column("protocol", STRING, "publish/subscribe protocol"),
+    column("backend", STRING, "backend that ran it"),
+    column("ended", STRING, "completed, interrupted or failed"),
+    column("seed", LONG, "seed of the scenario"),
+    column("nodes", INT, "nodes of the scenario"),
+    column("duration", DOUBLE, "s, as the scenario says"),
+    column("epoch_ns", LONG, "Unix time of the scenario's time 0, ns"),
+    column("epoch_estimated", BOOLEAN, "time 0 was worked out from the captures"),
+    column("packets", LONG, "packets in all captures"),
+    column("last_ns", LONG, "Unix time of the last packet, ns"),
+    column("end_ns", LONG, "Unix time of the end; of the last packet if it is not known, ns"),
+    column("settled_ns", LONG, "Unix time up to which events are settled, ns"),
+    column("settle", DOUBLE, "s between the two"),
 )
 """What is known of a run."""
 

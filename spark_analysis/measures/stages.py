@@ -30,7 +30,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from nodeapp.wire import ANY_NODE, BROADCAST, EVENT_KINDS, Kind
 from spark_analysis.captures.schemas import (
@@ -40,11 +39,11 @@ from spark_analysis.captures.schemas import (
     LONG,
     PUBLISHER,
     RECEIVER,
-    RUN,
     SEQUENCE,
     SHORT,
     STRING,
     column,
+    run_schema,
 )
 from spark_analysis.measures.columns import EVENT, PAIR
 from spark_analysis.measures.packets import addressed, category, kind_name
@@ -63,53 +62,41 @@ class DelayStage(StrEnum):
 ON_THE_AIR: Final = (DelayStage.MEDIUM, DelayStage.RELAY)
 """Stages in which the medium has the event; in the others a node has it."""
 
-STEPS: Final = StructType(
-    [
-        RUN,
-        PUBLISHER,
-        SEQUENCE,
-        RECEIVER,
-        CLIENT,
-        column("step", INT, "index in the chain, from 0"),
-        column("stage", STRING, "originate, medium, forward, relay or notify"),
-        column("node_id", LONG, "node id where the step ends"),
-        column("hops", SHORT, "radio hops made when the step ends"),
-        column("seconds", DOUBLE, "s, length of the step"),
-    ]
+STEPS: Final = run_schema(
+    PUBLISHER,
+    SEQUENCE,
+    RECEIVER,
+    CLIENT,
+    column("step", INT, "index in the chain, from 0"),
+    column("stage", STRING, "originate, medium, forward, relay or notify"),
+    column("node_id", LONG, "node id where the step ends"),
+    column("hops", SHORT, "radio hops made when the step ends"),
+    column("seconds", DOUBLE, "s, length of the step"),
 )
 """One step of one traced delivery."""
 
-STAGES: Final = StructType(
-    [
-        RUN,
-        column("stage", STRING, "originate, medium, forward, relay or notify"),
-        column("deliveries", LONG, "deliveries traced in the run"),
-        column("steps", LONG, "steps of this stage in them"),
-        column("p50", DOUBLE, "s, median step"),
-        column("mean", DOUBLE, "s, mean step"),
-        column("per_delivery", DOUBLE, "s of this stage in a delivery, mean"),
-    ]
+STAGES: Final = run_schema(
+    column("stage", STRING, "originate, medium, forward, relay or notify"),
+    column("deliveries", LONG, "deliveries traced in the run"),
+    column("steps", LONG, "steps of this stage in them"),
+    column("p50", DOUBLE, "s, median step"),
+    column("mean", DOUBLE, "s, mean step"),
+    column("per_delivery", DOUBLE, "s of this stage in a delivery, mean"),
 )
 """One stage of one run."""
 
-SPLIT: Final = StructType(
-    [
-        RUN,
-        column("deliveries", LONG, "deliveries traced in the run"),
-        column("air_p50", DOUBLE, "s on the air in a delivery, median"),
-        column("nodes_p50", DOUBLE, "s in nodes in a delivery, median"),
-    ]
+SPLIT: Final = run_schema(
+    column("deliveries", LONG, "deliveries traced in the run"),
+    column("air_p50", DOUBLE, "s on the air in a delivery, median"),
+    column("nodes_p50", DOUBLE, "s in nodes in a delivery, median"),
 )
 """Where the time of one run's deliveries passed: `medium` and `relay` are on the air."""
 
-ON_AIR: Final = StructType(
-    [
-        RUN,
-        column("kind_name", STRING, "HELLO, EVENT, ...; `other` if not a testbed frame"),
-        column("category", STRING, "event, control or other"),
-        column("frames", LONG, "frames sent by radio from time 0 to the scenario's end, all nodes"),
-        column("bytes", LONG, "bytes of these, from the Ethernet header"),
-    ]
+ON_AIR: Final = run_schema(
+    column("kind_name", STRING, "HELLO, EVENT, ...; `other` if not a testbed frame"),
+    column("category", STRING, "event, control or other"),
+    column("frames", LONG, "frames sent by radio from time 0 to the scenario's end, all nodes"),
+    column("bytes", LONG, "bytes of these, from the Ethernet header"),
 )
 """Radio traffic of one run in one message kind, while its scenario lasted."""
 

@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from emulation.mobility.trajectory import Trace
 from nodeapp.routing.cell_hash_routing import grid_of
 from nodeapp.wire import FLAG_REPLICA, Kind
-from spark_analysis.captures.schemas import DOUBLE, INT, LONG, RUN, column
+from spark_analysis.captures.schemas import DOUBLE, INT, LONG, column, run_schema
 from spark_analysis.engine.tables import Inputs, Kept, Query, SummaryColumn, Table
 from spark_analysis.measures.cell_messages import CELL_MESSAGES, ENTRIES, with_cells
 from spark_analysis.measures.columns import count_if, mean_a_run, seconds_between, sum_if
@@ -41,7 +40,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "7add45aac2eb")
+VERSION: Final = Version(1, "5cf4f7f88b28")
 
 
 STEP: Final = 5.0
@@ -56,8 +55,7 @@ _TIMES: Final = "run string, steps int, kept double, heard double, reach double"
 _AT: Final = ["run", "node_id", "step"]
 
 PLACES: Final = Query(
-    make=lambda inputs: inputs.rows(list(places(inputs)), _PLACES),
-    kept=Kept.IN_DRIVER,
+    make=lambda inputs: inputs.rows(list(places(inputs)), _PLACES), kept=Kept.IN_DRIVER
 )
 """The cell of every node at every step, and where it is, metres."""
 
@@ -195,18 +193,15 @@ def state(inputs: Inputs) -> DataFrame:
 STATE: Final[Table] = Table(
     name="state",
     description="what nodes keep over time: neighbours, and entries of their rendezvous cells",
-    schema=StructType(
-        [
-            RUN,
-            column("node_id", LONG, "node id"),
-            column("time", DOUBLE, "s into the run"),
-            column("neighbours", INT, "neighbours that it knows"),
-            column("adjacent", INT, "of these, in its own cell or an adjacent one"),
-            column("advertisements", INT, "advertisements of its cell that it keeps"),
-            column("subscriptions", INT, "subscriptions of its cell that it keeps"),
-            column("entries", INT, "neighbours, advertisements and subscriptions"),
-            column("bytes", LONG, "bytes that these took when last sent"),
-        ]
+    schema=run_schema(
+        column("node_id", LONG, "node id"),
+        column("time", DOUBLE, "s into the run"),
+        column("neighbours", INT, "neighbours that it knows"),
+        column("adjacent", INT, "of these, in its own cell or an adjacent one"),
+        column("advertisements", INT, "advertisements of its cell that it keeps"),
+        column("subscriptions", INT, "subscriptions of its cell that it keeps"),
+        column("entries", INT, "neighbours, advertisements and subscriptions"),
+        column("bytes", LONG, "bytes that these took when last sent"),
     ),
     order=("time", "node_id"),
     make=state,

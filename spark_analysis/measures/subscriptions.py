@@ -16,12 +16,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from nodeapp.client_port import LEASE
 from nodeapp.events import Filter, Subscription
 from nodeapp.wire import Kind, WireError, decode_body
-from spark_analysis.captures.schemas import BINARY, CLIENT, INT, LONG, RUN, STRING, column
+from spark_analysis.captures.schemas import BINARY, CLIENT, INT, LONG, STRING, column, run_schema
 from spark_analysis.engine.tables import Kept, Table
 from spark_analysis.measures.clients import REQUESTS
 from spark_analysis.measures.measure import Measure, Version
@@ -30,7 +29,7 @@ from spark_analysis.measures.runs import Outage, crashes
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "2c0bb95d2405")
+VERSION: Final = Version(1, "ba79b0a16b9a")
 
 
 LEASE_NS: Final = int(LEASE * 1e9)
@@ -38,21 +37,16 @@ LEASE_NS: Final = int(LEASE * 1e9)
 SUBSCRIPTIONS: Final = Table(
     name="subscriptions",
     description="stretches of time in which a client was subscribed",
-    schema=StructType(
-        [
-            RUN,
-            column("node_id", LONG, "node id of the subscriber's node"),
-            CLIENT,
-            column("subscription", LONG, "the client's number for the subscription"),
-            column("filter", STRING, "the filter as text"),
-            column("topic", STRING, "value of the predicate `topic = ...`; null if there is none"),
-            column("body", BINARY, "body of the SUBSCRIBE: filter and the subscriber's attributes"),
-            column("from_ns", LONG, "Unix time of the first SUBSCRIBE, ns"),
-            column(
-                "until_ns", LONG, "Unix time of the UNSUBSCRIBE or end of the lease, ns; exclusive"
-            ),
-            column("renewals", INT, "SUBSCRIBE messages after the first"),
-        ]
+    schema=run_schema(
+        column("node_id", LONG, "node id of the subscriber's node"),
+        CLIENT,
+        column("subscription", LONG, "the client's number for the subscription"),
+        column("filter", STRING, "the filter as text"),
+        column("topic", STRING, "value of the predicate `topic = ...`; null if there is none"),
+        column("body", BINARY, "body of the SUBSCRIBE: filter and the subscriber's attributes"),
+        column("from_ns", LONG, "Unix time of the first SUBSCRIBE, ns"),
+        column("until_ns", LONG, "Unix time of the UNSUBSCRIBE or end of the lease, ns; exclusive"),
+        column("renewals", INT, "SUBSCRIBE messages after the first"),
     ),
     order=("from_ns", "client", "node_id"),
     make=lambda inputs: subscriptions(inputs.of(REQUESTS), inputs.once(crashes)),

@@ -51,7 +51,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """One part of a claim: in words, what was measured, and what that means."""
+    """One part of a claim: its words, what was measured, and the verdict on it."""
 
     text: str
     interval: Interval | None

@@ -31,12 +31,10 @@ import pandas as pd
 
 from emulation.scenario.provenance import code
 from spark_analysis.engine.code import Module, closure, key_of, project
-from spark_analysis.engine.errors import plain_errors
-from spark_analysis.engine.session import spark_session
+from spark_analysis.engine.session import plain_errors, spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.folder import RESULTS
-from spark_analysis.sweeps.point import Point
-from spark_analysis.sweeps.spec import SpecError, SweepError
+from spark_analysis.sweeps.spec import Point, SpecError, SweepError
 from spark_analysis.sweeps.sweep import Progress
 from spark_analysis.sweeps.tasks import (
     COST,

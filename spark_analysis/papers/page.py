@@ -9,13 +9,7 @@ from typing import Final, NamedTuple
 from spark_analysis.papers.figures import drawn
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.view import FEW, ReproductionView
-from spark_analysis.papers.wording import (
-    JOINT,
-    LEGEND,
-    RULES,
-    duration_of,
-    seeds_of,
-)
+from spark_analysis.papers.wording import JOINT, LEGEND, RULES, duration_of, seeds_of
 from spark_analysis.report import page as report
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import count

@@ -1,6 +1,6 @@
 """The points that a preset plans for a study in one variation, and their rows.
 
-Runs and computed points are points alike (`spark_analysis.sweeps.point`); a `PointSource` knows
+Runs and computed points are points alike (`spark_analysis.sweeps.spec`); a `PointSource` knows
 how they are run and where their rows are.  Points of one **group** are taken together or not at
 all. If a study keeps deliveries, a group is all systems at equal axes and seed: their rows have
 means over what two of them delivered (`spark_analysis.papers.kept`), and so follow from one
@@ -34,8 +34,7 @@ from spark_analysis.papers.computed import (
 from spark_analysis.papers.kept import PROBLEM, RUN, beside, cost_and_code, with_pairs
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Study, Variation
 from spark_analysis.sweeps.folder import SweepFolder, as_table
-from spark_analysis.sweeps.point import Point
-from spark_analysis.sweeps.spec import SweepSpec, points
+from spark_analysis.sweeps.spec import Point, SweepSpec, points
 from spark_analysis.sweeps.sweep import Progress, run_sweep
 
 Row = Mapping[str, Any]

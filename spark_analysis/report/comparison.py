@@ -47,7 +47,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class Page:
-    """What the comparison says."""
+    """The contents of a comparison."""
 
     head: tuple[str, ...]
     rows: tuple[ComparisonRow, ...]

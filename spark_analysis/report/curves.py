@@ -42,7 +42,7 @@ WIDE: Final = 20
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is drawn: a column of the summary, and how it is written.
+    """A column of the summary, and how figures write it.
 
     Values are multiplied by `scale` and then in `unit`.
     """
@@ -137,7 +137,7 @@ def multiples(
 def _values(
     quantity: Quantity, parameter: str, panels: Mapping[str, Mapping[str, Curve]]
 ) -> pd.DataFrame:
-    """Return the values that are drawn, not moved apart, with whole intervals."""
+    """Return the values that are drawn, at their true places and with whole intervals."""
     table = pd.DataFrame(
         [
             [title, name, x, *(end * quantity.scale for end in (i.mean, i.low, i.high)), i.count]
@@ -153,13 +153,7 @@ def _values(
 
 
 def _draw(
-    axes: Axes,
-    quantity: Quantity,
-    ticks: _Ticks,
-    curve: Curve,
-    order: int,
-    of: int,
-    name: str,
+    axes: Axes, quantity: Quantity, ticks: _Ticks, curve: Curve, order: int, of: int, name: str
 ) -> None:
     means, low, high = (
         np.array([getattr(interval, end) for _, interval in curve]) * quantity.scale

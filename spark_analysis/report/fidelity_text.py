@@ -24,12 +24,12 @@ class FidelityVerdict:
 
 
 def verdict(run: Run) -> FidelityVerdict:
-    """Return what the fidelity monitor said, and what to make of it."""
+    """Return how to read the verdict of a run's fidelity monitor."""
     return verdict_of(run.fidelity, run.record.backend if run.record else None)
 
 
 def verdict_of(fidelity: Fidelity | None, backend: str | None) -> FidelityVerdict:
-    """Return what to make of a fidelity monitor's verdict, None if there is none."""
+    """Return how to read the verdict of a fidelity monitor; None is no verdict."""
     if fidelity is None:
         if backend == "virtual":
             return FidelityVerdict(
@@ -55,26 +55,7 @@ def verdict_of(fidelity: Fidelity | None, backend: str | None) -> FidelityVerdic
             "care.",
         )
     if not fidelity.kept_real_time:
-        cause = [check for check in failed if not check.caution]
-        timed = any(check.name == LATE_P99 and check.value is not None for check in fidelity.checks)
-        if [check.name for check in cause] == [CLIENTS_LATE] and timed:
-            (late,) = cause
-            return FidelityVerdict(
-                "bad",
-                "This run did not keep real time: its clients acted late",
-                f"Clients published and subscribed up to {seconds(1e-6 * (late.value or 0.0))} "
-                "late (p99), as processes waited so long for a processor. The medium was not late "
-                "and nothing was lost. Node apps waited as well, so delays below are those of this "
-                "machine rather than of the protocol; take delivery and overhead with care.",
-                failed,
-            )
-        return FidelityVerdict(
-            "bad",
-            "This run did not keep real time",
-            "The emulation fell behind its clock or lost packets outside the radio model, so "
-            "delays, delivery and overhead below are not those of the protocol. Do not use them.",
-            failed,
-        )
+        return _late(fidelity, failed)
     if failed:
         return FidelityVerdict(
             "warning",
@@ -94,6 +75,30 @@ def verdict_of(fidelity: Fidelity | None, backend: str | None) -> FidelityVerdic
         )
     return FidelityVerdict(
         "good", "Kept real time", f"{passed} of {passed} fidelity checks passed (see Fidelity)."
+    )
+
+
+def _late(fidelity: Fidelity, failed: tuple[Check, ...]) -> FidelityVerdict:
+    """Return the verdict on a run that did not keep real time."""
+    cause = [check for check in failed if not check.caution]
+    timed = any(check.name == LATE_P99 and check.value is not None for check in fidelity.checks)
+    if [check.name for check in cause] == [CLIENTS_LATE] and timed:
+        (late,) = cause
+        return FidelityVerdict(
+            "bad",
+            "This run did not keep real time: its clients acted late",
+            f"Clients published and subscribed up to {seconds(1e-6 * (late.value or 0.0))} "
+            "late (p99), as processes waited so long for a processor. The medium was not late "
+            "and nothing was lost. Node apps waited as well, so delays below are those of this "
+            "machine rather than of the protocol; take delivery and overhead with care.",
+            failed,
+        )
+    return FidelityVerdict(
+        "bad",
+        "This run did not keep real time",
+        "The emulation fell behind its clock or lost packets outside the radio model, so "
+        "delays, delivery and overhead below are not those of the protocol. Do not use them.",
+        failed,
     )
 
 

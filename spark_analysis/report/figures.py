@@ -43,6 +43,11 @@ CURVE_POINTS: Final = 400
 NAMED_BARS: Final = 32
 STEPS: Final = (1, 2, 5, 10)
 TOOLTIP_BARS: Final = 400
+DELIVERY_CAPTION: Final = (
+    "Each event counts at the time at which its publisher's client sends PUBLISH. Expected: "
+    "clients whose subscription matched at that time. Received: those of them that their node "
+    "notified (NOTIFY), whenever."
+)
 HOP_CURVES: Final = len(svg.ORDINAL)
 
 
@@ -123,12 +128,7 @@ def delivery_over_time(
     `marks` are times, seconds into the run, at which something happened: they get numbers.
     `faults` are the beginnings and ends of what failed on purpose, seconds.
     """
-    title = "Delivery over time"
-    caption = (
-        "Each event counts at the time at which its publisher's client sends PUBLISH. Expected: "
-        "clients whose subscription matched at that time. Received: those of them that their node "
-        "notified (NOTIFY), whenever."
-    )
+    title, caption = "Delivery over time", DELIVERY_CAPTION
     known = np.isfinite(start + width + expected + received)
     start, width, expected, received = (
         values[known] for values in (start, width, expected, received)
@@ -141,7 +141,6 @@ def delivery_over_time(
     if not expected.sum():
         return empty_drawing(title, caption, "No subscription matched a published event.")
     middle = start + width / 2
-    missing = expected - received
     ratio = np.divide(received, expected, out=np.full(len(start), np.nan), where=expected > 0)
     with svg.style():
         figure = svg.new_figure(WIDTH, 340)
@@ -150,34 +149,14 @@ def delivery_over_time(
         top.set_ylim(0, 1)
         top.set_ylabel("delivery ratio")
         formatted(top.yaxis, lambda value: share(value, 0))
-        bottom.bar(middle, received, 0.86 * width, color=svg.BLUE, label="received")
-        if missing.any():
-            bottom.bar(
-                middle, missing, 0.86 * width, bottom=received, label="not received",
-                facecolor="none", edgecolor=svg.VERMILION, hatch="////", linewidth=1,
-            )  # fmt: skip
+        _stacked(bottom, middle, width, received, expected - received)
         if not settled.all():
-            unsettled = float(start[~settled].min())
-            end = float((start + width).max())
-            for axes in (top, bottom):
-                axes.axvspan(unsettled, end, color=svg.MUTED, alpha=0.15, linewidth=0, label="")
-            bottom.bar([unsettled], [0], 0, color=svg.MUTED, alpha=0.25, label="near the end")
+            _near_the_end((top, bottom), start, width, settled)
             caption += " Events published near the end (grey) do not count in the delivery ratio."
         first, last = min(0.0, float(start.min())), float((start + width).max())
         bottom.set_xlim(first, last)
-        for index, time in enumerate(marks, start=1):
-            if first <= time <= last:
-                for axes in (top, bottom):
-                    axes.axvline(time, color=svg.PURPLE, linewidth=1.2, linestyle=(0, (3, 2)))
-                top.annotate(
-                    str(index), (time, 1), xycoords=("data", "axes fraction"), xytext=(0, 3),
-                    textcoords="offset points", ha="center", color=svg.PURPLE, fontsize=10,
-                )  # fmt: skip
-        for number_, (begins, ends) in enumerate(faults):
-            for axes in (top, bottom):
-                axes.axvspan(begins, ends, color=svg.VERMILION, alpha=0.12, linewidth=0)
-            label = "fault" if number_ == 0 else ""
-            top.axvline(begins, color=svg.VERMILION, linewidth=1.2, linestyle=":", label=label)
+        _mark((top, bottom), {i: time for i, time in enumerate(marks, 1) if first <= time <= last})
+        _shade((top, bottom), faults)
         if faults:
             caption += " Faults of the scenario are shaded, and expected: at receivers that are up."
         bottom.set_xlabel("time of publication in the run, s")
@@ -192,6 +171,46 @@ def delivery_over_time(
         f"{number(start[worst])} to {number(start[worst] + width[worst])} s."
     )
     return Drawing(figure, title, caption, description)
+
+
+def _stacked(axes: Axes, middle: Array, width: Array, received: Array, missing: Array) -> None:
+    """Draw received deliveries, with missing ones, if there are any, on top."""
+    axes.bar(middle, received, 0.86 * width, color=svg.BLUE, label="received")
+    if missing.any():
+        axes.bar(
+            middle, missing, 0.86 * width, bottom=received, label="not received",
+            facecolor="none", edgecolor=svg.VERMILION, hatch="////", linewidth=1,
+        )  # fmt: skip
+
+
+def _mark(panels: tuple[Axes, Axes], times: Mapping[int, float]) -> None:
+    """Draw a line at each time, with its number at the top."""
+    for index, time in times.items():
+        for axes in panels:
+            axes.axvline(time, color=svg.PURPLE, linewidth=1.2, linestyle=(0, (3, 2)))
+        panels[0].annotate(
+            str(index), (time, 1), xycoords=("data", "axes fraction"), xytext=(0, 3),
+            textcoords="offset points", ha="center", color=svg.PURPLE, fontsize=10,
+        )  # fmt: skip
+
+
+def _shade(panels: tuple[Axes, Axes], faults: Sequence[tuple[float, float]]) -> None:
+    """Shade each fault from its beginning to its end."""
+    for index, (begins, ends) in enumerate(faults):
+        for axes in panels:
+            axes.axvspan(begins, ends, color=svg.VERMILION, alpha=0.12, linewidth=0)
+        label = "" if index else "fault"
+        panels[0].axvline(begins, color=svg.VERMILION, linewidth=1.2, linestyle=":", label=label)
+
+
+def _near_the_end(
+    panels: tuple[Axes, Axes], start: Array, width: Array, settled: npt.NDArray[np.bool_]
+) -> None:
+    """Grey out events that are published too late to count."""
+    unsettled, end = float(start[~settled].min()), float((start + width).max())
+    for axes in panels:
+        axes.axvspan(unsettled, end, color=svg.MUTED, alpha=0.15, linewidth=0, label="")
+    panels[1].bar([unsettled], [0], 0, color=svg.MUTED, alpha=0.25, label="near the end")
 
 
 def distribution(values: Array) -> tuple[Array, Array]:

@@ -27,7 +27,7 @@ def significant(value: float) -> str:
 
 
 def to_units(value: float) -> str:
-    """Return a number that is often a thousand and more, without decimals."""
+    """Return a number without decimals: it is often a thousand or more."""
     return "–" if math.isnan(value) else f"{value:,.0f}"
 
 
@@ -35,7 +35,7 @@ def to_units(value: float) -> str:
 class AgreementBound:
     """How a metric tells whether two backends agree: the means of their runs are about the same.
 
-    Only for what runs of some protocols are told by: delivery, frames and delay, which all have,
+    Only for metrics that runs of some protocols have: delivery, frames and delay, which all have,
     are compared in ways of their own (`spark_analysis.agreement`).
     """
 

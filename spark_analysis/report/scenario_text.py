@@ -24,7 +24,7 @@ UNREAD: Final = "unknown (no readable run.json)"
 
 
 def facts(tables: RunTables) -> list[tuple[str, str]]:
-    """Return what identifies the run, for the head of the page."""
+    """Return the facts that identify a run, for the head of its page."""
     run, scenario = tables.run, tables.scenario
     record = run.record
     return [

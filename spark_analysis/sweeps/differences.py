@@ -24,7 +24,7 @@ from spark_analysis.sweeps.pairing import difference
 
 @dataclass(frozen=True)
 class Difference:
-    """What one protocol has more of than another, at one point of a sweep."""
+    """How much more of a quantity one protocol has than another, at one point of a sweep."""
 
     quantity: Quantity
     first: str

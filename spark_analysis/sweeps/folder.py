@@ -42,10 +42,7 @@ _OF_POINT: Final = (
     column("command", STRING, "runs the point by itself, with captures, report and replay"),
 )
 RESULT_COLUMNS: Final = StructType(
-    [
-        *_OF_POINT,
-        *(c for c in SUMMARY_TABLE.schema if c.name not in {of.name for of in _OF_POINT}),
-    ]
+    [*_OF_POINT, *(c for c in SUMMARY_TABLE.schema if c.name not in {of.name for of in _OF_POINT})]
 )
 """Columns of the results of every sweep; between `protocol` and `seed` are the varied ones."""
 _TYPES: Final[dict[type, Any]] = {int: "Int64", float: "float64", bool: "boolean", str: "object"}
@@ -82,7 +79,7 @@ class SweepFolder:
         return is_there(self._summary(point)) and not is_current(self._summary(point))
 
     def ended(self, point: RunPoint) -> bool:
-        """Return whether nothing of a point is left to run."""
+        """Return whether a point needs no further run."""
         return self.finished(point) or ran(self.path(point)) or failed(self.path(point))
 
     def _summary(self, point: RunPoint) -> Path:
@@ -209,7 +206,7 @@ def as_table(
 
 
 def _of_point(point: RunPoint) -> dict[str, Any]:
-    """Return what a row has from its point rather than from its run."""
+    """Return the columns that a row has from its point rather than from its run."""
     drawn = {"drawn": point.drawn} if point.drawn != point.seed else {}
     return {"seed": point.seed, **drawn, "command": point.command(), **point.values}
 

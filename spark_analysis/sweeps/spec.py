@@ -23,11 +23,12 @@ import hashlib
 import itertools
 import json
 import shlex
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from emulation.errors import ScenarioError
 from emulation.scenario.faults import FAULTS, FILE, texts_of
@@ -40,7 +41,6 @@ from spark_analysis.captures import virtual_run
 from spark_analysis.engine.code import Sources, closure, key_of, project
 from spark_analysis.errors import AnalysisError
 from spark_analysis.report.scenario_text import run_command
-from spark_analysis.sweeps.point import Point
 from spark_analysis.sweeps.tasks import Task
 from topologies import catalog
 from topologies.catalog import all_parameters, make_scenario, topology_class
@@ -108,6 +108,30 @@ class SweepSpec:
         for key in self.draws:
             words += ["--draws", key]
         return shlex.join(words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point(ABC):
+    """One point, of a sweep or of a paper's study; its text names it for a reader."""
+
+    is_run: ClassVar[bool]
+    """Whether it is simulated; else a function computes its rows."""
+    key: str
+    """Names its folder: the hash of all that its rows follow from but the measures of a run."""
+    seed: int | None
+    """Numbers its repetition; None if nothing is random."""
+    code: str
+    """The hash of the code that simulates or computes it."""
+    duration: float = 0.0
+    """Seconds of its run."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Mapping[str, Any]:
+        """Where it lies: for a run, the protocol, the settings and the varied values."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)

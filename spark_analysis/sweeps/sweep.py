@@ -29,8 +29,7 @@ from pyspark.sql import SparkSession
 
 from emulation.errors import ScenarioError
 from spark_analysis.captures.materialise import FRAMES_FOLDER
-from spark_analysis.engine.errors import plain_errors
-from spark_analysis.engine.session import spark_session
+from spark_analysis.engine.session import plain_errors, spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.rows import write_summaries
@@ -131,10 +130,7 @@ def _missing(sweep: SweepFolder, plan: Sequence[RunPoint], keep: Keep) -> list[R
 
 
 def _check(
-    sweep: SweepFolder,
-    plan: Sequence[RunPoint],
-    keep: Keep,
-    progress: Callable[[Progress], None],
+    sweep: SweepFolder, plan: Sequence[RunPoint], keep: Keep, progress: Callable[[Progress], None]
 ) -> dict[str, float]:
     """Make the scenarios that are to run, before anything runs; return the work of each, by key.
 

@@ -27,7 +27,7 @@ from emulation.errors import ScenarioError
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.captures.materialise import FRAMES_FOLDER
 from spark_analysis.captures.virtual_run import run_to_frames
-from spark_analysis.engine.errors import plain_errors
+from spark_analysis.engine.session import plain_errors
 from spark_analysis.errors import AnalysisError, first_line
 from topologies.catalog import make_scenario
 

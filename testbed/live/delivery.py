@@ -13,12 +13,7 @@ from typing import Final, NamedTuple
 from emulation.scenario.runfolder import Run
 from nodeapp.events import Event
 from spark_analysis.measures.runs import Outage, outages
-from spark_analysis.measures.subscriptions import (
-    LEASE_NS,
-    Request,
-    SubscribedInterval,
-    intervals,
-)
+from spark_analysis.measures.subscriptions import LEASE_NS, Request, SubscribedInterval, intervals
 from testbed.live.captures import ClientMessage
 
 RADIO: Final = ("radio", "access-point")

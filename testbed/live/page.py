@@ -296,7 +296,7 @@ def tell_address(address: str) -> None:
     """Print where a page is."""
     from testbed.options import console  # its imports take a second, and the process has no use
 
-    console.print(f"live: {address}", highlight=False, soft_wrap=True)
+    console.say(f"live: {address}")
 
 
 def complain(text: str) -> None:

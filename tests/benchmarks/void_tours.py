@@ -37,8 +37,7 @@ from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.wire import BROADCAST, Kind, decode, decode_geo_route, split_sender
-from spark_analysis.papers.six_schemes.names import SCHEMES
-from spark_analysis.papers.six_schemes.ways import GPSR, PUBLISHED, settings_of
+from spark_analysis.papers.six_schemes.ways import GPSR, PUBLISHED, SCHEMES, settings_of
 from spark_analysis.report.confidence import t_quantile
 from topologies.catalog import make_scenario
 

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from nodeapp.events import Filter, parse_attributes
 from nodeapp.wire import NODE_PORT, Frame, Kind
 from spark_analysis.analysis import analyse
-from spark_analysis.engine.errors import plain_errors
 from spark_analysis.engine.results import Analysis
+from spark_analysis.engine.session import plain_errors
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.registry import MEASURES
 from tests.capture.packets import ethernet, udp_ipv4

@@ -19,7 +19,8 @@ from spark_analysis import reports, runs
 from spark_analysis.data_page import page
 from spark_analysis.engine.tables import typed
 from spark_analysis.errors import AnalysisError
-from spark_analysis.scripts.schemas import SCRIPT_TABLES, TRAFFIC
+from spark_analysis.measures.script.traffic import TRAFFIC
+from spark_analysis.script_reports import SCRIPT_TABLES
 from tests import notebooks
 from tests.notebooks import NOTEBOOK
 from tests.spark_analysis.replay.test_replay import chain, tables_of

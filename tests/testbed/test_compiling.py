@@ -17,7 +17,6 @@ from spark_analysis.engine import class_data
 from testbed import compiling
 from testbed.compiling import MODULES, CompilingError, closure, compile_modules
 from testbed.doctor import examine
-from tests.testbed.test_app import invoke
 
 PROGRAM: Final = """\
 import nodeapp.geometry
@@ -91,7 +90,7 @@ def test_only_code_of_this_very_source_is_used(tmp_path: Path) -> None:
 def test_code_of_another_python_is_not_used(tmp_path: Path) -> None:
     folder = tmp_path / compiled.FOLDER
     folder.mkdir()
-    assert "run_testbed.sh compile" in str(compiled.outdated(tmp_path))
+    assert "run_testbed.sh setup" in str(compiled.outdated(tmp_path))
     note = folder / compiled.MANIFEST
     note.write_text('{"folder": "x", "suffix": ".cpython-27.so", "modules": [], "sources": {}}')
     assert "another Python" in str(compiled.outdated(tmp_path))
@@ -146,13 +145,12 @@ def test_what_cannot_be_compiled_is_one_line(
 
 
 def test_where_it_cannot_write_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "outdated", lambda: "not compiled")
     monkeypatch.setattr(compiling, "FOLDER", "/proc/compiled")
     monkeypatch.setattr(compiling, "obstacle", lambda: None)
     monkeypatch.setattr(class_data, "is_missing", lambda: False)
-    code, output = invoke("compile")
-    assert code == 1
-    assert output.startswith("error: cannot write in /proc/compiled: ")
-    assert len(output.splitlines()) == 1
+    with pytest.raises(SystemExit, match=r"^error: cannot write in /proc/compiled: .*$"):
+        compiling.main()
 
 
 def test_doctor_says_whether_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

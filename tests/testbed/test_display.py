@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from emulation.scenario.records import Fidelity
 from emulation.scenario.runfolder import RunFolder, read_run
-from testbed.display import warn_of_infidelity
+from testbed.display import Terminal, warn_of_infidelity
 from topologies.catalog import make_scenario
 
 CHECK = {"name": "frames late", "value": 25000, "limit": 10000, "unit": "µs", "advice": "rest"}
@@ -28,7 +27,7 @@ def write_fidelity(folder: RunFolder, kept: bool | None, *checks: dict[str, Any]
 
 def warning(folder: RunFolder) -> str:
     shown = io.StringIO()
-    warn_of_infidelity(Console(file=shown, width=40), read_run(folder.path))
+    warn_of_infidelity(Terminal(file=shown, width=40), read_run(folder.path))
     return shown.getvalue()
 
 

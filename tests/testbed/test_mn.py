@@ -21,11 +21,10 @@ from emulation.network.processes import PROJECT, STATE
 from emulation.scenario import prompt
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis import runs
-from spark_analysis.scripts import page
-from spark_analysis.scripts.schemas import SCRIPT_TABLES
-from spark_analysis.scripts.tables import read, read_frames
+from spark_analysis.measures.script import read_records
+from spark_analysis.script_reports import SCRIPT_TABLES, read, write
 from testbed.app import app
-from testbed.mn_check import verdict_of
+from testbed.mn_run import verdict_of
 from tests.processes import lives
 from tests.testbed.mn_runs import SCRIPTS, mn, run_folder, typed
 
@@ -153,7 +152,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
         assert len(loaded.table(name)) > 0, name
     assert loaded.units("signals")["rate_mbps"].startswith("Mb/s")
     for name in ("sta1-wlan0", "ap1-wlan1", "ap2-wlan1", "h1-eth0"):
-        assert len(read_frames(folder / "captures" / f"{name}.pcap").ns) > 2, name
+        assert len(read_records(folder / "captures" / f"{name}.pcap", 14).ns) > 2, name
     html = (folder / "report.html").read_text()
     assert "Associations over time" in html
     assert "sta2-mon0" in html
@@ -162,7 +161,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     assert json.loads((folder / "fidelity.json").read_text())["checks"]
     (folder / "fidelity.json").unlink()
     os.mkfifo(folder / "fidelity.json")
-    assert "fidelity.json cannot be read: " in page.write(folder).read_text()
+    assert "fidelity.json cannot be read: " in write(folder).read_text()
     assert verdict_of("roaming.py", folder).verdict == "cannot"  # it calls sys.exit(7)
 
 

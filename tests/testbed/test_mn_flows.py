@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from spark_analysis.scripts.tables import read
+from spark_analysis.script_reports import read
 from tests.testbed.mn_runs import SCRIPTS, mn, run_folder, typed
 
 pytestmark = pytest.mark.root

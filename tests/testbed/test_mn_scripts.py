@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spark_analysis.scripts.tables import read
+from spark_analysis.script_reports import read
 from tests.testbed.mn_runs import SCRIPTS, answers, mn, run_folder
 
 pytestmark = pytest.mark.root

@@ -17,7 +17,7 @@ from emulation.network.processes import PROJECT
 from emulation.scenario.provenance import this_process
 from emulation.scenario.records import Fidelity, Owner
 from emulation.scenario.runfolder import RunFolder
-from spark_analysis.scripts.schemas import SCRIPT_TABLES
+from spark_analysis.script_reports import SCRIPT_TABLES
 from testbed import clean as clean_command
 from testbed.app import app
 

@@ -20,13 +20,8 @@ from typing import Final
 from spark_analysis.papers.paper import Paper
 from spark_analysis.papers.six_schemes.answer import ANSWER, DIFFERENCES
 from spark_analysis.papers.six_schemes.claims import CLAIMS, MARGINS
-from spark_analysis.papers.six_schemes.names import PAPER_NAMES
-from spark_analysis.papers.six_schemes.studies import (
-    FIGURES,
-    PRESETS,
-    STUDIES,
-)
-from spark_analysis.papers.six_schemes.ways import BASE, VARIATIONS
+from spark_analysis.papers.six_schemes.studies import FIGURES, PRESETS, STUDIES
+from spark_analysis.papers.six_schemes.ways import BASE, PAPER_NAMES, VARIATIONS
 
 PAPER: Final = Paper(
     key="six-schemes",

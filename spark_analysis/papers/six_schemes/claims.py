@@ -26,7 +26,8 @@ import pandas as pd
 from spark_analysis.papers.claims import Claim, Comparison, above, positive, times, trend, values_of
 from spark_analysis.papers.kept import beside
 from spark_analysis.papers.paper import PROTOCOL, STUDY
-from spark_analysis.papers.six_schemes.names import (
+from spark_analysis.papers.six_schemes.studies import BY_LOAD, BY_SPEED, DRAWS
+from spark_analysis.papers.six_schemes.ways import (
     BEST,
     GEOGRAPHIC,
     GEOGRAPHIC_RENDEZVOUS,
@@ -35,7 +36,6 @@ from spark_analysis.papers.six_schemes.names import (
     WITH_MAP,
     WITHOUT_MAP,
 )
-from spark_analysis.papers.six_schemes.studies import BY_LOAD, BY_SPEED, DRAWS
 from spark_analysis.sweeps.pairing import difference, pairs
 
 VERY_LOW: Final = 50.0

@@ -18,8 +18,13 @@ from spark_analysis.papers.paper import (
     Study,
     ends_and_middle,
 )
-from spark_analysis.papers.six_schemes.names import OVER_AODV, PAPER_NAMES, SCHEMES
-from spark_analysis.papers.six_schemes.ways import VARIATIONS, settings_of
+from spark_analysis.papers.six_schemes.ways import (
+    OVER_AODV,
+    PAPER_NAMES,
+    SCHEMES,
+    VARIATIONS,
+    settings_of,
+)
 from spark_analysis.report.curves import OF_MEANS, Quantity
 from spark_analysis.sweeps.spec import SweepSpec
 
@@ -81,9 +86,7 @@ DELAY: Final = replace(
     caption=f"{DELAY_MEAN.caption} {OF_MEANS}",
 )
 MEDIAN: Final = replace(
-    Quantity.of(DELAY_P50),
-    title="Median of the delay",
-    caption=f"{DELAY_P50.caption} {OF_MEANS}",
+    Quantity.of(DELAY_P50), title="Median of the delay", caption=f"{DELAY_P50.caption} {OF_MEANS}"
 )
 LOAD: Final = replace(
     Quantity.of(LOAD_MEAN),

@@ -25,8 +25,7 @@ from spark_analysis.agreement.agreement import (
     compare,
 )
 from spark_analysis.agreement.measures import Measures, Side, StageMeasure
-from spark_analysis.agreement.page import STEM, pairs, write_page, write_result
-from spark_analysis.agreement.reading import read_agreements
+from spark_analysis.agreement.page import STEM, pairs, read_agreements, write_page, write_result
 from spark_analysis.agreement.text import reasons, rows, verdict
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.stages import ON_THE_AIR, DelayStage

@@ -8,7 +8,7 @@ import pytest
 
 from emulation.errors import RunFolderError
 from emulation.scenario.runfolder import read_run
-from spark_analysis.captures.runs import read_runs
+from spark_analysis.analysis import read_runs
 from spark_analysis.errors import AnalysisError
 from tests.spark_analysis.runs import EPOCH, RunBuilder
 

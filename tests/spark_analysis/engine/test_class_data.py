@@ -28,7 +28,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_they_are_of_one_java(java: Path) -> None:
     assert class_data.options() == ()
-    assert "run_testbed.sh compile" in str(class_data.obstacle())
+    assert "run_testbed.sh setup" in str(class_data.obstacle())
     path = class_data.archive()
     assert path is not None
     path.parent.mkdir()

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark_analysis.engine.java_names import remember_names
+from spark_analysis.engine.session import remember_names
 
 pytestmark = pytest.mark.spark
 LOOKUP = "r\n"

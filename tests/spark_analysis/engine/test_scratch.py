@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from spark_analysis.engine import scratch
-from spark_analysis.engine.errors import plain_errors
+from spark_analysis.engine.session import plain_errors
 from spark_analysis.errors import AnalysisError
 
 

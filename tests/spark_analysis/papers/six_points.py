@@ -11,7 +11,7 @@ from typing import Final
 import pandas as pd
 
 from spark_analysis.papers.kept import beside
-from spark_analysis.papers.six_schemes.names import SCHEMES
+from spark_analysis.papers.six_schemes.ways import SCHEMES
 
 SPEEDS: Final = (10.0, 30.0, 60.0)
 SEEDS: Final = (1, 2, 3)

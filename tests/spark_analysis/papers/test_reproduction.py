@@ -41,8 +41,7 @@ from spark_analysis.papers.reproduction import (
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.six_schemes import PAPER
 from spark_analysis.papers.six_schemes.claims import CLAIMS
-from spark_analysis.papers.six_schemes.names import PAPER_NAMES, WITHOUT_MAP
-from spark_analysis.papers.six_schemes.ways import BASE
+from spark_analysis.papers.six_schemes.ways import BASE, PAPER_NAMES, WITHOUT_MAP
 from spark_analysis.papers.wording import measured
 from spark_analysis.report.page import finite
 from testbed.app import app as command_line

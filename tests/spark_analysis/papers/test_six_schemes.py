@@ -16,16 +16,18 @@ from spark_analysis.papers.paper import Preset, Variation
 from spark_analysis.papers.reproduction import judgement
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.six_schemes import PAPER
-from spark_analysis.papers.six_schemes.names import OVER_AODV, PAPER_NAMES, SCHEMES
 from spark_analysis.papers.six_schemes.ways import (
     AODV,
     BASE,
     CONTROL,
     ENDED,
     GPSR,
+    OVER_AODV,
+    PAPER_NAMES,
     PUBLISHED,
     RADIO,
     SCENARIO,
+    SCHEMES,
     VARIATIONS,
     settings_of,
 )

@@ -21,7 +21,7 @@ from spark_analysis.papers.six_schemes.claims import (
     RELATIVE,
     SIGNIFICANTLY,
 )
-from spark_analysis.papers.six_schemes.names import (
+from spark_analysis.papers.six_schemes.ways import (
     BEST,
     GEOGRAPHIC,
     OVER_AODV,

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from spark_analysis.measures.script import ScriptTables
+from spark_analysis.measures.script.positions import draw_map
 from spark_analysis.report import comparison, figures, node_map, svg
 from spark_analysis.report.figures import Array, Drawing
 from spark_analysis.report.node_map import HeardLink, MapNode
-from spark_analysis.scripts.page import draw_map
-from spark_analysis.scripts.tables import ScriptTables
 
 AREA = (0.0, 0.0, 500.0, 400.0)
 

@@ -12,8 +12,8 @@ from emulation.scenario.faults import Fault
 from emulation.scenario.prompt import Effect, PromptCommand
 from spark_analysis.engine.results import RunTables
 from spark_analysis.measures import delivery, links
+from spark_analysis.measures.delivery import marks
 from spark_analysis.report import scenario_text
-from spark_analysis.report.marks import marks
 from tests.spark_analysis.synthetic import RECORD, make_analysis, make_run, make_scenario
 
 CRASH = Fault(text="crash sta2 at 28", kind="crash", start=28.0, nodes=("sta2",))

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from spark_analysis.measures.script import ScriptTables
+from spark_analysis.measures.script.curves import PANELS, draw_telemetry
 from spark_analysis.report.figures import Drawing
-from spark_analysis.scripts.tables import ScriptTables
-from spark_analysis.scripts.telemetry import PANELS, draw_telemetry
 
 NODES = [f"sta{number}" for number in range(1, PANELS + 2)]
 """One more than have axes of their own."""

@@ -1,28 +1,28 @@
-"""Drawings that a script requests with `telemetry`: curves of its nodes over time, or paths."""
+"""Curves over time, and what a script requests with `telemetry`: curves of its nodes, or paths.
+
+Of many curves, those with the largest values are drawn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from spark_analysis.measures.script import ScriptTables
 from spark_analysis.report import svg
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_axis
-from spark_analysis.scripts.curves import (
-    SERIES,
-    Curves,
-    by_second,
-    chosen,
-    columns,
-    largest_value,
-    length,
-    look,
-)
-from spark_analysis.scripts.tables import ScriptTables
 
+SERIES: Final = 12
+"""Most curves in one pair of axes: those with the largest values."""
+LEGEND_WIDTH: Final = 64
+"""Characters that fit in a row of a legend."""
+LINE_WIDTH: Final = 6
+"""Width of a curve's line in a legend, characters."""
 PANELS: Final = 12
 """Most nodes with axes of their own, as in Mininet-WiFi, unless `single` is set."""
 COUNTED: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
@@ -39,6 +39,65 @@ WAYS: Final = "position"
 LEGEND: Final = 3
 """Rows of a legend that fit in every figure."""
 LEGEND_ROW: Final = 16
+Curves = dict[str, tuple[Any, Any]]
+"""By name: values along both axes."""
+Numbers = npt.NDArray[np.float64]
+
+
+def largest_value(curve: tuple[Any, Any]) -> float:
+    """Return the largest distance of a curve from 0."""
+    return float(np.max(np.abs(curve[1])))
+
+
+def length(curve: tuple[Any, Any]) -> float:
+    """Return the length of a path, metres."""
+    return float(np.hypot(np.diff(curve[0]), np.diff(curve[1])).sum())
+
+
+def chosen(curves: Curves, measure: Callable[[tuple[Any, Any]], float] = largest_value) -> Curves:
+    """Return the `SERIES` curves with the largest `measure`, in their original order."""
+    most = set(sorted(curves, key=lambda name: -measure(curves[name]))[:SERIES])
+    return {name: curve for name, curve in curves.items() if name in most}
+
+
+def look(rank: int) -> dict[str, Any]:
+    """Return the style of the curve of a rank: colours vary first, then line styles."""
+    style = ("-", "--", ":")[rank // len(svg.SERIES) % 3]
+    return {"linestyle": style, "color": svg.SERIES[rank % len(svg.SERIES)], "linewidth": 1.4}
+
+
+def columns(names: Iterable[str]) -> int:
+    """Return how many columns, 1 to 4, a legend with these names has room for."""
+    return max(1, min(4, LEGEND_WIDTH // (LINE_WIDTH + max(map(len, names)))))
+
+
+def by_second(rows: pd.DataFrame, column: str, last: float) -> tuple[Numbers, Numbers]:
+    """Return the seconds from 0 to at least `last`, and the values of a column then, or 0."""
+    seconds = rows["second"].to_numpy(int)
+    values = np.zeros(max(int(last), int(seconds.max())) + 1)
+    values[seconds] = rows[column].to_numpy(float)
+    return np.arange(len(values), dtype=float), values
+
+
+def over_time(
+    title: str, caption: str, curves: Curves, label: str, unit: str | None = None
+) -> Drawing:
+    """Draw curves over time, those with the largest values if there are many."""
+    shown = chosen(dict(sorted(curves.items())))
+    if len(curves) > len(shown):
+        caption += f" The {len(shown)} of {len(curves)} with the most."
+    with svg.style():
+        figure = svg.new_figure(WIDTH, 320)
+        axes = figure.add_subplot()
+        for rank, (name, curve) in enumerate(shown.items()):
+            axes.plot(*curve, label=name, **look(rank))
+        largest = max(float(np.max(values)) for _, values in shown.values())
+        axes.set_xlabel("time, s")
+        if unit is not None:
+            label = f"{label}, {unit_axis(axes.yaxis, largest, unit)}"
+        axes.set_ylabel(label)
+        figure.legend(loc="outside lower center", ncols=columns(shown))
+    return Drawing(figure, title, caption, f"{len(shown)} curves over time.")
 
 
 def draw_telemetry(tables: ScriptTables) -> list[Drawing]:
@@ -131,10 +190,10 @@ def _levels(tables: ScriptTables, radio: str) -> Curves:
     groups = {radio: signals} if len(signals) else {}
     peers = tables.peers[tables.peers["interface"] == radio]
     groups |= {f"{sender} at {radio}": group for sender, group in peers.groupby("sender")}
-    return {name: _over_time(rows) for name, rows in groups.items()}
+    return {name: _levels_over_time(rows) for name, rows in groups.items()}
 
 
-def _over_time(rows: pd.DataFrame) -> tuple[Any, Any]:
+def _levels_over_time(rows: pd.DataFrame) -> tuple[Any, Any]:
     return rows["time"].to_numpy(float), rows["signal_dbm"].to_numpy(float)
 
 

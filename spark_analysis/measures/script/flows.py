@@ -20,8 +20,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from capture.fields import Fields
-from capture.scan import RECORD_HEADER, as_bytes, read_header, record_offsets, record_times
-from spark_analysis.scripts.schemas import FLOWS
+from capture.scan import RECORD_HEADER
+from spark_analysis.captures.schemas import DOUBLE, LONG, STRING, column
+from spark_analysis.engine.pandas_rows import tuples
+from spark_analysis.measures.script import ScriptTables, read_records, script_table
+from spark_analysis.report.quantities import count, quantity, seconds
+from spark_analysis.report.text_table import TextTable
 
 IPV4: Final = 0x0800
 PADDED: Final = 14 + 20 + 8
@@ -31,10 +35,30 @@ NAMES: Final = {ICMP: "ping", TCP: "TCP", UDP: "UDP"}
 REPLY, REQUEST = 0, 8
 KEY: Final = ["protocol", "source", "target", "source_port", "target_port"]
 ALIKE: Final = [*KEY, "length", "ident", "word", "next_word"]
+MOST_FLOWS: Final = 50
+"""Rows of the table of flows."""
+
+FLOWS: Final = script_table(
+    "flows",
+    "one row a flow, from the captures of its ends",
+    column("protocol", STRING, "ping, TCP or UDP"),
+    column("source", STRING, "name of the node that sends, or an address"),
+    column("source_port", LONG, "port; 0 of a ping"),
+    column("to", STRING, "name of the node that it is for, or an address"),
+    column("to_port", LONG, "port; 0 of a ping"),
+    column("began", DOUBLE, "s since the network was built: the first packet"),
+    column("seconds", DOUBLE, "s from the first packet to the last"),
+    column("sent", LONG, "packets with data in the captures of the source"),
+    column("delivered", LONG, "of a ping: answered; else: in captures of the destination"),
+    column("bytes", LONG, "bytes of data sent"),
+    column("rtt_ms", DOUBLE, "ms, mean round-trip time of a ping"),
+    column("delay_ms", DOUBLE, "ms, mean time on the way"),
+    column("throughput_bps", DOUBLE, "b/s of data that arrived"),
+)
 
 
 def flows(folder: Path, network: Mapping[str, Any]) -> pd.DataFrame:
-    """Return one row a flow (`schemas.FLOWS`) of the captures in a folder."""
+    """Return one row a flow (`FLOWS`) of the captures in a folder."""
     owners = {int(key): name for key, name in network.get("addresses", {}).items()}
     nodes = {row["interface"]: row["node"] for row in network.get("interfaces", ())}
     parts = list(_packets(folder, nodes))
@@ -60,15 +84,9 @@ def _packets(folder: Path, nodes: Mapping[str, str]) -> Iterator[pd.DataFrame]:
         if path.stem not in nodes:
             continue
         try:
-            data = as_bytes(path.read_bytes())
-            header = read_header(data)
+            data, offsets, ns, _ = read_records(path, PADDED)
         except (OSError, ValueError):
             continue  # damaged, or a monitor's
-        offsets, _stop, _reason = record_offsets(data, header)
-        sizes = Fields(data, offsets).number(8, 4, header.byte_order)
-        offsets = offsets[sizes >= PADDED]
-        seconds, fractions = record_times(data, header, offsets)
-        ns = seconds * 10**9 + fractions * (10**9 // header.ticks)
         frame = Fields(data, offsets + RECORD_HEADER)
         options = 4 * (frame.big(14, 1) & 15) - 20
         packet = Fields(data, offsets + RECORD_HEADER + options)  # as if it had no IPv4 options
@@ -181,3 +199,32 @@ def _name(node: object, address: int) -> str:
 def _mean(values: list[float]) -> float | None:
     array: npt.NDArray[np.float64] = np.array(values, np.float64)
     return float(array.mean()) if len(array) else None
+
+
+def flow_table(tables: ScriptTables) -> TextTable:
+    """Return the table of flows, those with the most data if there are many."""
+    ordered = tables.flows.sort_values("bytes", ascending=False).head(MOST_FLOWS)
+    rows = []
+    for row in tuples(ordered.sort_values("began", kind="stable").replace({np.nan: None})):
+        ports = [f":{port}" if port else "" for port in (row.source_port, row.to_port)]
+        trip = row.delay_ms if row.rtt_ms is None else row.rtt_ms
+        lost = None if row.delivered is None else 1 - min(1.0, row.delivered / row.sent)
+        rate = row.throughput_bps
+        rows.append(
+            [
+                row.protocol, row.source + ports[0], row.to + ports[1], seconds(row.began),
+                count(float(row.sent)),
+                "–" if row.delivered is None else count(float(row.delivered)),
+                "–" if lost is None else f"{100 * lost:.3g} %",
+                "–" if trip is None else f"{trip:.3g} ms",
+                "–" if rate is None else quantity(rate, "b/s"),
+            ]
+        )  # fmt: skip
+    head = ("Flow", "From", "To", "Began", "Sent", "Arrived", "Lost", "Time", "Throughput")
+    note = (
+        "From the captures of both ends. Of pings: requests, answers, round-trip time; of TCP and "
+        "UDP: packets with data, their mean delay."
+    )
+    if len(tables.flows) > len(rows):
+        note += f" The {len(rows)} of {len(tables.flows)} with the most data."
+    return TextTable("Flows", note, head, rows, words=3, empty="No flow was captured.")

@@ -1,0 +1,79 @@
+"""Positions of a script's nodes, and the map of their paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from spark_analysis.captures.schemas import DOUBLE, STRING, column
+from spark_analysis.measures.script import RECORDED, TIME, ScriptTables, script_table
+from spark_analysis.report import node_map, svg
+from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing
+
+POSITIONS: Final = script_table(
+    "positions",
+    "one row a node and sample (once a second): where it was",
+    TIME,
+    column("node", STRING, "name of the node"),
+    column("x", DOUBLE, "m"),
+    column("y", DOUBLE, "m"),
+    column("z", DOUBLE, "m"),
+)
+
+
+def positions(samples: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the rows of `POSITIONS`."""
+    rows = [
+        (sample["time"], name, *point)
+        for sample in samples
+        for name, point in sample["positions"].items()
+    ]
+    return pd.DataFrame(rows, columns=POSITIONS.schema.names)
+
+
+def draw_map(tables: ScriptTables) -> Drawing:
+    """Draw all nodes with their paths."""
+    if not len(tables.positions):
+        return empty_drawing("Map", "Positions of all nodes.", "No node has a radio.")
+    kinds = {node["name"]: node["kind"] for node in tables.network["nodes"]}
+    plot = tables.network["plot"]
+    tooltips = {}
+    with svg.style():
+        figure = svg.new_figure(WIDTH, WIDTH * 0.7)
+        axes = figure.add_subplot()
+        axes.set_aspect("equal")
+        positions = tables.positions[["x", "y"]].to_numpy(float)
+        for index, (name, group) in enumerate(tables.positions.groupby("node", sort=False)):
+            way = group[["x", "y"]].to_numpy(float)
+            mobile = kinds.get(str(name)) in ("Station", "Car")
+            colour, marker = (svg.BLUE, "o") if mobile else (svg.VERMILION, "^")
+            axes.plot(way[:, 0], way[:, 1], color=colour, linewidth=0.9, alpha=0.6)
+            x, y = way[0]
+            axes.plot(
+                [x], [y], linestyle="none", marker=marker, markersize=8, markerfacecolor=colour,
+                markeredgecolor=svg.PAPER, gid=f"node{index}", zorder=4,
+            )  # fmt: skip
+            tooltips[f"node{index}"] = f"{name} at {x:.1f}, {y:.1f} m"
+            if len(kinds) <= node_map.NAMED_NODES:
+                axes.annotate(str(name), (x, y), xytext=(5, 4), textcoords="offset points")
+        # The part that the script wants drawn, if any, and everything outside it.
+        low, high = positions.min(axis=0), positions.max(axis=0)
+        for column, name in enumerate("xy"):
+            low[column] = min(low[column], plot.get(f"min_{name}", 0.0 if plot else low[column]))
+            high[column] = max(high[column], plot.get(f"max_{name}", high[column]))
+        # Nodes may be collinear.
+        size = max(float((high - low).max()), 1.0)
+        margins = np.maximum(0.04 * size, (size / 4 - (high - low)) / 2)
+        for name, least, most in zip("xy", low - margins, high + margins, strict=True):
+            axes.set(**{f"{name}lim": (least, most)})
+        axes.set_xlabel("x, m")
+        axes.set_ylabel("y, m")
+    caption = (
+        "Where nodes were when the network was built (triangles: access points), and their ways. "
+        + RECORDED
+        + node_map.crowded(len(kinds))
+    )
+    return Drawing(figure, "Map", caption, f"{len(kinds)} nodes with radios.", tooltips)

@@ -1,1 +1,0 @@
-"""Tables and page of a Mininet-WiFi script's run (`emulation.mn`)."""
