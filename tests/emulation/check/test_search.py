@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import random
 import textwrap
@@ -56,6 +57,7 @@ def every() -> list[Property]:
     return [property_named(name) for name in property_names()]
 
 
+@functools.cache  # whose story is told is found once
 def first(
     service: type[Service],
     protocol: str,
@@ -148,7 +150,7 @@ def test_a_story_says_who_does_what_when_and_what_is_wrong() -> None:
 
 
 def test_the_same_seed_finds_the_same_and_another_one_something_else() -> None:
-    found = [first(planted.NumbersAlone, "flooding", 50) for _ in range(2)]
+    found = [first.__wrapped__(planted.NumbersAlone, "flooding", 20) for _ in range(2)]
     assert found[0] is not None
     assert found[0] == found[1]
     frames = []
@@ -171,7 +173,7 @@ def test_chunks_that_run_ahead_find_the_same(monkeypatch: pytest.MonkeyPatch) ->
     wanted = list(here.search(1, 70, None))
     assert len(wanted) == 1
     assert here.progress.drawn == 70
-    ahead = Search(design, rules, None, elsewhere, 4)
+    ahead = Search(design, rules, None, elsewhere, 2)
     assert list(ahead.search(1, 70, None)) == wanted
     for name in ("drawn", "shrinking", "kinds"):
         assert getattr(ahead.progress, name) == getattr(here.progress, name)
