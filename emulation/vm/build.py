@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import json
 import os
 import select
@@ -32,6 +33,7 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import kernel, mirror, tools
 from emulation.vm.inputs import DEBIAN_PACKAGES, PYTHON, SUITE, ImageInputs, inputs_of
+from emulation.vm.locks import locked
 from emulation.vm.machine import start_tied
 from emulation.vm.qemu import pad
 
@@ -128,7 +130,8 @@ def ensure_image(
             raise VmError("no image of the virtual machine: build it once with sudo: vm build")
         tools.install_missing(observer.stage)
         (cache / "images").mkdir(parents=True, exist_ok=True)
-        with _locked(cache / "build.lock", observer, interrupts):
+        waits = functools.partial(observer.stage, "waiting for another build to end")
+        with locked(cache / "build.lock", interrupts, waits):
             image = find_image(inputs, cache)
             if image is not None and not force:  # another process built it in the meantime
                 return image
@@ -323,24 +326,6 @@ def _remember(inputs: ImageInputs, cache: Path) -> None:
         return
     unfinished.write_text(chosen, encoding="utf-8")
     unfinished.replace(kept)
-
-
-@contextmanager
-def _locked(path: Path, observer: BuildObserver, interrupts: Interrupts | None) -> Iterator[None]:
-    with path.open("ab") as file:
-        waiting = False
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not waiting:
-                    observer.stage("waiting for another build to end")
-                waiting = True
-                if interrupts is not None:
-                    interrupts.check()
-                time.sleep(0.2)
-        yield
 
 
 def clean(cache: Path | None = None) -> list[str]:

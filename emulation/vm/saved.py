@@ -25,11 +25,14 @@ from typing import IO, Final
 from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
 from emulation.vm import qemu
+from emulation.vm.locks import locked
 from emulation.vm.logs import failure, how_it_ended
 from emulation.vm.machine import Bootable, start_tied
 from emulation.vm.qmp import Qmp
 
 FOLDER: Final = "saved"
+LOCK: Final = "saved.lock"
+"""Held while a machine boots: whoever needs the same one waits for it."""
 NAMES: Final = ("ram", "state")
 KEPT: Final = 3
 """Saved machines, those used last; another version of the code or of the image is another one."""
@@ -93,16 +96,27 @@ def saved(
     """
     folder = cache / FOLDER / machine.key()
     with ExitStack() as stack:
-        try:
-            ram, state = (_open(stack, folder / name) for name in NAMES)
-            if os.fstat(ram.fileno()).st_size != machine.memory << 20:
-                raise OSError("damaged")
-            os.utime(folder)
-        except OSError:
-            ram, state = (stack.enter_context(in_memory(name)) for name in NAMES)
-            _boot(machine, ram, state, log, interrupts)
-            _keep(folder, ram, state)
-        yield ram, state
+        files = _kept(stack, machine, folder)
+        if files is None:
+            with locked(cache / LOCK, interrupts):
+                files = _kept(stack, machine, folder)  # another process has booted it meanwhile
+                if files is None:
+                    ram, state = (stack.enter_context(in_memory(name)) for name in NAMES)
+                    _boot(machine, ram, state, log, interrupts)
+                    _keep(folder, ram, state)
+                    files = ram, state
+        yield files
+
+
+def _kept(stack: ExitStack, machine: Closed, folder: Path) -> tuple[IO[bytes], IO[bytes]] | None:
+    try:
+        ram, state = (_open(stack, folder / name) for name in NAMES)
+        if os.fstat(ram.fileno()).st_size != machine.memory << 20:
+            return None  # damaged
+        os.utime(folder)
+    except OSError:
+        return None
+    return ram, state
 
 
 def _open(stack: ExitStack, path: Path) -> IO[bytes]:

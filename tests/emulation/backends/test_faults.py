@@ -65,26 +65,33 @@ def test_node_apps_come_back_and_radios_fall_silent(tmp_path: Path) -> None:
 def test_stations_meet_on_tap_as_under_the_virtual_clock(tmp_path: Path) -> None:
     contacts = (Contact(1, 2, 0.0, 6.0), Contact(2, 3, 2.0, 4.0))
     scenario = quiet(duration=6.0).model_copy(update={"contacts": contacts})
-    apart = {}
-    for backend in (TapBackend(), VirtualBackend()):
+    for backend in (VirtualBackend(), TapBackend()):
         folder = RunFolder.create(tmp_path / backend.name, scenario)
         backend.execute(scenario, folder, Recorded())
+        if backend.name == "tap":
+            require_real_time(folder)
         begin = facts(folder.path)["epoch_ns"] / 1e9
         ids = {node.address: node.id for node in scenario.nodes}
-        heard = {
+        frames = {
             node.id: [
                 (ids[packet[IP].src], at - begin)
                 for at, packet in timed(folder.radio_capture(node))
-                if IP in packet and packet[IP].src != node.address
+                if IP in packet
             ]
             for node in scenario.nodes[:3]
+        }
+        heard = {
+            node: [(sender, at) for sender, at in seen if sender != node]
+            for node, seen in frames.items()
         }
         assert {sender for sender, _ in heard[1]} == {2}
         times = [at for sender, at in heard[3] if sender == 2]
         assert len(times) == len(heard[3]), "it meets nobody else"
         assert 1.95 < min(times) < max(times) < 4.1
-        apart[backend.name] = len(times)
-    assert apart["tap"] == pytest.approx(apart["virtual"], abs=1)
+        # All that the other one sent meanwhile, whose timers may be late, but for a border's.
+        sent = [at for sender, at in frames[2] if sender == 2 and 2 <= at < 4]
+        assert len(sent) > 20
+        assert len(times) == pytest.approx(len(sent), abs=2)
     for other in (HwsimBackend(), MininetWifiBackend()):
         with pytest.raises(BackendError, match="only the backends tap and virtual"):
             other.execute(scenario, RunFolder.create(tmp_path / other.name, scenario), Recorded())

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import errno
 import itertools
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
+from emulation.network.processes import await_condition
 from emulation.vm import saved
 from emulation.vm.build import Image, cache_folder
 from emulation.vm.closed import run_closed
@@ -134,6 +137,36 @@ def test_a_damaged_machine_is_booted_and_saved_again(
             assert len(ram.read()) == 2 << 20
     assert (folder / "ram").stat().st_size == 2 << 20
     assert [path.name for path in folder.parent.iterdir()] == ["name"]
+
+
+def test_two_that_need_the_same_machine_boot_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boots: list[IO[bytes]] = []
+    looked: list[Path] = []
+    look = saved._open
+
+    def watched(stack: ExitStack, path: Path) -> IO[bytes]:
+        looked.append(path)
+        return look(stack, path)
+
+    def boot(_: object, ram: IO[bytes], *__: object) -> None:
+        boots.append(ram)
+        # This one has looked twice by now: the other one as well, in vain.
+        assert await_condition(lambda: len(looked) > 2, 60)
+        ram.truncate(2 << 20)
+
+    def use() -> bytes:
+        with saved.saved(machine, tmp_path, tmp_path / "log") as (ram, _):
+            return ram.read()
+
+    monkeypatch.setattr(saved, "_open", watched)
+    monkeypatch.setattr(saved, "_boot", boot)
+    machine: Any = SimpleNamespace(memory=2, key=lambda: "name")
+    with ThreadPoolExecutor(2) as threads:
+        contents = [threads.submit(use) for _ in range(2)]
+        assert [each.result() for each in contents] == [bytes(2 << 20)] * 2
+    assert len(boots) == 1
 
 
 def no_room(*_: object) -> None:
