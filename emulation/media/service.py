@@ -56,6 +56,7 @@ WAKE_UP: Final = 30e-6
 The medium's median delay of a frame fell from 119 us to 65 with it, for 6 % of a processor;
 50 us gained 1 us more, for 15 % (docs/benchmarks.md).
 """
+_ENDINGS: Final = (signal.SIGTERM, signal.SIGINT)
 _DOWN: Final = (errno.EIO, errno.EBADFD)
 """Errors of a device that was taken down or deleted."""
 IDLE_WAIT: Final = 1.0
@@ -286,6 +287,8 @@ def serve(
         config = load(Path(arguments[0]))
         die_with_parent(parent=config.parent)
         allow_descriptors()  # two a station
+        # Whoever sees the control socket may end the medium: a signal waits for its handler.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
         medium = medium_of(config)
     except (TapError, DeviceError, ControlError, OSError) as error:
         reason = explained(error) if isinstance(error, OSError) else error
@@ -295,8 +298,9 @@ def serve(
     with medium, reader, writer:
         writer.setblocking(False)
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _ENDINGS:
             signal.signal(number, lambda *_: medium.stop())
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
         exact_timers()
         medium.priority = raise_priority(config.priority)
         # Objects built so far live as long as the process: collections need not visit them again.
