@@ -112,6 +112,7 @@ def _copy(file: IO[bytes], to: Path) -> None:
                 piece = os.pread(descriptor, min(PIECE, end - offset), offset)
                 if piece.count(0) != len(piece):
                     os.pwrite(copy.fileno(), piece, offset)
+    file.seek(0)  # looking for data has moved it
 
 
 def _written(descriptor: int) -> Iterator[tuple[int, int]]:
