@@ -30,12 +30,8 @@ from typing import IO, Any, Final
 
 from emulation.network.warm import NURSERY, nursery, run_as_main
 
-MODULES: Final = (
-    *("emulation.backends.__main__", "emulation.backends.hwsim", "testbed.app"),
-    *("emulation.network.gpsd", "emulation.network.driver", "capture.recorder"),
-    *("emulation.media.hwsim", "nodeapp.__main__"),
-)
-"""What runs and their helpers load."""
+MODULES: Final = Path(__file__).with_name("guest") / "modules"
+"""What runs and their helpers load, a line each."""
 TOP: Final = "testbed"
 """The package whose modules look at the terminal when they are loaded."""
 TERMINAL: Final = "/dev/hvc0"
@@ -175,7 +171,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], *, merged: bool)
 
 def main(how: str) -> None:
     """Load, and do the job."""
-    for module in MODULES:
+    for module in MODULES.read_text(encoding="ascii").split():
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # memory shared with forks stays shared
