@@ -23,9 +23,10 @@ from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host, Timer
+from nodeapp.kinds import ClientKind, event_kinds
 from nodeapp.pubsub.base import Service
 from nodeapp.pubsub.registry import service_of, typed
-from nodeapp.wire import EVENT_KINDS, HEADER, Frame, Kind, WireError, decode, decode_body
+from nodeapp.wire import HEADER, Frame, WireError, decode, decode_body
 
 STANDSTILL: Final = 10_000
 """Calls that a node may ask for at one instant."""
@@ -138,6 +139,7 @@ class Observed(NullRecorder):
         """When a node or a client last sent anything."""
         self._frames = 0
         self._of_event: Counter[EventId] = Counter()
+        self._event_kinds = event_kinds()
         self._ids = [node.id for node in scenario.nodes]
         self._requests: dict[int, tuple[float, Frame]] = {}
         self._open: dict[tuple[int, int], tuple[float, Subscription]] = {}
@@ -156,7 +158,7 @@ class Observed(NullRecorder):
             self.kinds[kind] += 1
             if self.kinds[kind] == 1:
                 self.samples[kind] = datagram
-            if kind in EVENT_KINDS:
+            if kind in self._event_kinds:
                 self.last_frames[event] = (time, self._ids[station])
                 self._of_event[event] += 1
                 # A stranger's packet is heard by all, and each may send it on.
@@ -176,17 +178,17 @@ class Observed(NullRecorder):
         node = self._ids[station]
         if not to_client:
             self._requested(time, node, frame)
-        elif frame.kind == Kind.NOTIFY:
+        elif frame.kind == ClientKind.NOTIFY:
             event = (frame.publisher, frame.sequence)
             self.notices.append(Notice(time, node, event, frame.body))
-        elif frame.kind == Kind.ACK and decode_body(frame.body) is None:
+        elif frame.kind == ClientKind.ACK and decode_body(frame.body) is None:
             self._accepted(node, frame.originator)
 
     def _requested(self, time: float, node: int, frame: Frame) -> None:
         self._requests[frame.originator] = (time, frame)
-        if frame.kind == Kind.UNSUBSCRIBE:
+        if frame.kind == ClientKind.UNSUBSCRIBE:
             self._end(node, frame.sequence, time)
-        elif frame.kind == Kind.PUBLISH:
+        elif frame.kind == ClientKind.PUBLISH:
             event = Event.decode(frame.publisher, frame.sequence, frame.body)
             self.published.setdefault(event.id, Publishing(time, event, False))
 
@@ -194,10 +196,10 @@ class Observed(NullRecorder):
         time, frame = self._requests.pop(token, (0.0, None))
         if frame is None:
             return
-        if frame.kind == Kind.SUBSCRIBE:
+        if frame.kind == ClientKind.SUBSCRIBE:
             subscription = Subscription.decode(frame.body)
             self._open.setdefault((node, frame.sequence), (time, subscription))
-        elif frame.kind == Kind.PUBLISH:
+        elif frame.kind == ClientKind.PUBLISH:
             event = self.published[frame.publisher, frame.sequence].event
             self.published[event.id] = Publishing(time, event, True)
 

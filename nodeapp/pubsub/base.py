@@ -21,8 +21,9 @@ from nodeapp import wire
 from nodeapp.events import MAX_EVENT, Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.predicates import Value
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.wire import Frame, WireError
 
 Handler = Callable[[Frame, int], None]
 HOLD_TIME: Final = 30.0
@@ -278,8 +279,8 @@ class Service(abc.ABC):
         """Take a datagram that the neighbour `sender` transmitted; malformed ones are counted."""
         try:
             frame = wire.decode(datagram)
-        except WireError:
-            self.counters["malformed"] += 1
+        except WireError as error:
+            self.counters[error.counter] += 1
             return
         self.receive(frame, sender)
 
@@ -334,7 +335,7 @@ class Service(abc.ABC):
     def event_frame(self, event: Event, *, ttl: int = 0, hops: int = 0) -> Frame:
         """Return the frame of a local client's event, as this node makes it."""
         return Frame(
-            Kind.EVENT,
+            CommonKind.EVENT,
             self.host.node_id,
             publisher=event.publisher,
             sequence=event.sequence,

@@ -10,6 +10,7 @@ A module is loaded when its protocol is asked for, so that a node pays for its o
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from nodeapp.host import Host
+from nodeapp.kinds import KINDS, Kind, Role
 from nodeapp.parameters import convert, parameters_of
 from nodeapp.pubsub.base import Environment, Service
 
@@ -137,6 +139,19 @@ def service_of(name: str) -> type[Service]:
     protocol of a run may be of another version.
     """
     return SYSTEMS[name].service if name in SYSTEMS else Service
+
+
+@functools.cache
+def kinds() -> Mapping[int, Kind]:
+    """Return the kinds of messages of all protocols, by number; imports the protocols."""
+    for protocol in PROTOCOLS.values():
+        importlib.import_module(protocol.module)
+    return MappingProxyType(KINDS)
+
+
+def kinds_of(role: Role) -> list[int]:
+    """Return the numbers of the kinds of all protocols that have a role, ascending."""
+    return sorted(number for number, kind in kinds().items() if kind.role is role)
 
 
 def obstacle(name: str, environment: Environment) -> str | None:

@@ -36,7 +36,7 @@ from emulation.network.controller.flows import (
 from emulation.network.switches import REVALIDATION_MS
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
-from nodeapp.wire import TrafficClass
+from nodeapp.kinds import TrafficClass
 from spark_analysis.captures.schemas import LONG, STRING, column, run_schema
 from spark_analysis.engine.tables import Inputs, Table, local_rows
 from spark_analysis.measures.measure import Measure, Section, Version
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "c826d033ee6d")
+VERSION: Final = Version(1, "9da3e661e2b7")
 
 
 COUNTED: Final = (

@@ -30,10 +30,11 @@ from pyspark.sql import functions as sf
 
 from emulation.scenario.runfolder import Run
 from nodeapp.events import Subscription
+from nodeapp.kinds import Role
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits, covers, identifier
+from nodeapp.pubsub.overlay.messages import OverlayKind
 from nodeapp.pubsub.overlay.space import Space
-from nodeapp.pubsub.registry import service_of
-from nodeapp.wire import EVENT_KINDS, Kind
+from nodeapp.pubsub.registry import kinds_of, service_of
 from spark_analysis.captures.schemas import (
     BOOLEAN,
     DOUBLE,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "9903a084072a")
+VERSION: Final = Version(1, "513328918564")
 
 
 def _overlays(inputs: Inputs) -> list[Run]:
@@ -139,7 +140,7 @@ def _first(
     """Yield event, receiver, depth and hops of each peer's first reception."""
     arrived = inputs.of(PACKETS).filter(
         sf.col("run").isin(names)
-        & sf.col("kind").isin([int(kind) for kind in EVENT_KINDS])
+        & sf.col("kind").isin(kinds_of(Role.EVENT))
         & ~sf.col("sent")
         & (sf.col("destination") == sf.col("node_id"))
     )
@@ -188,7 +189,9 @@ def table_sizes(inputs: Inputs) -> DataFrame:
     since = (sf.col("time_ns") - sf.col("epoch_ns")) / sf.lit(1e9)
     return (
         inputs.of(PACKETS)
-        .filter((sf.col("kind") == Kind.HEARTBEAT) & (sf.col("originator") == sf.col("node_id")))
+        .filter(
+            (sf.col("kind") == OverlayKind.HEARTBEAT) & (sf.col("originator") == sf.col("node_id"))
+        )
         .filter("sent")
         .join(sf.broadcast(inputs.of(RUNS).select("run", "epoch_ns")), "run")
         .join(sf.broadcast(times), "run")

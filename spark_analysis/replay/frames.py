@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from emulation.scenario.access_point import ACCESS
 from emulation.scenario.runfolder import Run
-from nodeapp.wire import EVENT_KINDS
+from nodeapp.kinds import Role
+from nodeapp.pubsub.registry import kinds_of
 from spark_analysis.captures.materialise import decoded_frames
 from spark_analysis.replay.transmissions import (
     Ints,
@@ -40,7 +41,7 @@ _COLUMNS: Final = (
     "node", "interface", "time_ns", "ip_src", "ip_dst", "kind", "hops", "destination",
     "publisher", "sequence",
 )  # fmt: skip
-_CARRIES: Final = pa.array([int(kind) for kind in EVENT_KINDS], pa.int32())
+_CARRIES: Final = pa.array(kinds_of(Role.EVENT), pa.int32())
 """Kinds whose frames are hops of an event."""
 
 
