@@ -60,6 +60,8 @@ class Promises:
     """Whether all that holds also after nodes are gone for good, among the others."""
     misplaced: bool = True
     """Whether all that holds also while nodes take themselves to be elsewhere."""
+    wired: bool = False
+    """Whether all that is promised of hosts on one wired network, not over a radio."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,17 +213,8 @@ class Service(abc.ABC):
     """Whether clients' navigators should tell it where they are going (`Service.navigate`)."""
     needs_topic: ClassVar[bool] = False
     """Whether every event has to have a topic, and every filter a predicate `topic = ...`."""
-    is_overlay: ClassVar[bool] = False
-    """Whether nodes are peers of an overlay by interest, which has all parameters of
-    `nodeapp.pubsub.overlay.parameters.IdentifierParameters`; analyses count overlay hops then."""
-    has_rendezvous_cells: ClassVar[bool] = False
-    """Whether subscribers choose among a topic's rendezvous cells, which keep soft state, with the
-    messages and parameters of `nodeapp.pubsub.georendezvous`: analyses count choices and state."""
-    floods: ClassVar[bool] = False
-    """Whether every node that hears of an event sends it as often as the parameter `repeat` says,
-    once without one: a backend can then tell from a scenario what comes to its nodes."""
-    rounds_voids: ClassVar[bool] = False
-    """Whether GPSR brings what it sends to places: round voids, on ways of many hops."""
+    needs_places: ClassVar[bool] = False
+    """Whether it sends to places, so that nodes have to have some: with contacts alone none has."""
     modules: ClassVar[tuple[str, ...]] = ()
     """Packages that it needs beside the project's own, and that take long to load."""
     ports: ClassVar[tuple[int, ...]] = ()

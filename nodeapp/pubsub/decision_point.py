@@ -98,7 +98,7 @@ class Routing:
     make_router: Callable[[DecisionPoint], Router]
     """Returns the router of a node, which is to call `DecisionPoint.arrived`."""
     needs_position: bool = False
-    rounds_voids: bool = False
+    needs_places: bool = False
 
 
 class DecisionPoint(Service):
@@ -122,7 +122,7 @@ class DecisionPoint(Service):
         )
         if routing.needs_position:
             cls.promises = dataclasses.replace(cls.promises, misplaced=False)
-        cls.needs_position, cls.rounds_voids = routing.needs_position, routing.rounds_voids
+        cls.needs_position, cls.needs_places = routing.needs_position, routing.needs_places
         cls.needs_map, cls.needs_nodes = hashing.needs_map, hashing.needs_nodes
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:

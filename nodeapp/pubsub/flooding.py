@@ -37,7 +37,6 @@ class Flooding(Service):
     """Every node rebroadcasts each event once."""
 
     Parameters = FloodingParameters
-    floods = True
 
     def __init__(
         self, host: Host, environment: Environment, parameters: FloodingParameters

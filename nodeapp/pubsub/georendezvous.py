@@ -124,7 +124,7 @@ class GeoRendezvous(Service):
     Parameters = GeoRendezvousParameters
     needs_position = True
     needs_topic = True
-    has_rendezvous_cells = True
+    needs_places = True
     # Section 2.1: nodes of adjacent cells are neighbours, whose side is range / (2 sqrt 2).  A walk
     # along a perimeter that changes under it begins again, up to 512 hops, on each of 8 ways.
     promises = Promises(reach=1 / (2 * math.sqrt(2)), frames=5_000, misplaced=False)

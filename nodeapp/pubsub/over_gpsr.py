@@ -80,7 +80,7 @@ def _make_router(point: DecisionPoint) -> Gpsr:
     return router
 
 
-GPSR = Routing(ProximityParameters, _make_router, needs_position=True, rounds_voids=True)
+GPSR = Routing(ProximityParameters, _make_router, needs_position=True, needs_places=True)
 
 
 class BrokerGpsr(Broker, routing=GPSR, hashing=LocationHash):

@@ -29,6 +29,9 @@ class Protocol:
 
     location: str
     summary: str
+    floods: bool = False
+    """Whether every node that hears of an event sends it as often as the parameter `repeat` says,
+    once without one: what comes to nodes is then known from a scenario before it runs."""
 
     @property
     def module(self) -> str:
@@ -51,7 +54,9 @@ class Protocol:
 
 PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
     {
-        "flooding": Protocol("flooding:Flooding", "every node rebroadcasts each event once"),
+        "flooding": Protocol(
+            "flooding:Flooding", "every node rebroadcasts each event once", floods=True
+        ),
         "semi-probabilistic": Protocol(
             "semi_probabilistic:SemiProbabilistic",
             "events follow nearby subscriptions, else a random fraction of the links",
@@ -149,9 +154,9 @@ def kinds() -> Mapping[int, Kind]:
     return MappingProxyType(KINDS)
 
 
-def kinds_of(role: Role) -> list[int]:
-    """Return the numbers of the kinds of all protocols that have a role, ascending."""
-    return sorted(number for number, kind in kinds().items() if kind.role is role)
+def kinds_of(*roles: Role) -> list[int]:
+    """Return the numbers of the kinds of all protocols that have one of some roles, ascending."""
+    return sorted(number for number, kind in kinds().items() if kind.role in roles)
 
 
 def obstacle(name: str, environment: Environment) -> str | None:

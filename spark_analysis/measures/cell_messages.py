@@ -1,6 +1,6 @@
 """Messages of rendezvous cells: what control messages that cells route say, from the radios.
 
-Of protocols whose subscribers choose among rendezvous cells (`Service.has_rendezvous_cells`);
+Of protocols over cell hash routing, whose subscribers choose among a topic's rendezvous cells;
 others have no rows, and cost no query.  A CELL_STATE lists several entries, and is a row for each,
 as if its ADVERTISEMENT or SUBSCRIPTION had come when the entry says that it did.
 """
@@ -20,8 +20,8 @@ from nodeapp import wire
 from nodeapp.auth import TRAILER
 from nodeapp.events import Subscription
 from nodeapp.pubsub.messages import TopicKind, decode_located
-from nodeapp.pubsub.registry import service_of
 from nodeapp.pubsub.rendezvous_cell import CellKind, Entry, decode_prune, decode_state
+from nodeapp.routing.cell_hash_routing import CellRoutingParameters
 from nodeapp.routing.cell_wire import decode_cell_route
 from nodeapp.routing.cells import Cell
 from nodeapp.wire import FLAG_SEALED, WireError
@@ -38,8 +38,9 @@ from spark_analysis.captures.schemas import (
 from spark_analysis.engine.tables import Inputs, Kept, Query
 from spark_analysis.measures.measure import Version
 from spark_analysis.measures.packets import PACKETS
+from spark_analysis.measures.runs import with_parameters
 
-VERSION: Final = Version(1, "9fd4f8247a5b")
+VERSION: Final = Version(1, "29e38cb8eca3")
 
 ENTRIES: Final = (TopicKind.ADVERTISEMENT, TopicKind.SUBSCRIPTION)
 """Kinds of messages that the nodes of a rendezvous cell keep."""
@@ -72,8 +73,7 @@ CELL_MESSAGES: Final = Query(make=lambda inputs: cell_messages(inputs), kept=Kep
 
 def with_cells(inputs: Inputs) -> list[Run]:
     """Return the runs of protocols whose subscribers choose among rendezvous cells."""
-    named = {run.name: service_of(run.scenario.protocol.name) for run in inputs.runs}
-    return [run for run in inputs.runs if named[run.name].has_rendezvous_cells]
+    return with_parameters(inputs, CellRoutingParameters)
 
 
 def replica() -> Column:

@@ -70,13 +70,10 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(3, "966bb86c87c6")
+VERSION: Final = Version(3, "d4e57e5c7e05")
 
 MOST: Final = 12
 """Nodes and links in the table of places."""
-SPREADS_TO_PUBLISHERS: Final = frozenset(kinds_of(Role.DEMAND))
-"""Kinds without which a publisher's own node does not know where to send an event."""
-SPREADS: Final = SPREADS_TO_PUBLISHERS.union(kinds_of(Role.INTEREST))
 
 _MISSING, _HOP, _LOSS = "missing", "hop", "loss"
 
@@ -282,8 +279,8 @@ def _conditions(
         disturbed=pairs["disturb"],
         lines=lines,
         known=known,
-        spreads=bool(kinds & SPREADS),
-        spreads_to_publishers=bool(kinds & SPREADS_TO_PUBLISHERS),
+        spreads=not kinds.isdisjoint(kinds_of(Role.INTEREST, Role.DEMAND)),
+        spreads_to_publishers=not kinds.isdisjoint(kinds_of(Role.DEMAND)),
         contacts=None
         if scenario.contacts is None
         else Contacts(scenario.contacts, [node.id for node in scenario.nodes]),

@@ -13,7 +13,7 @@ its loopback shows them, and from the overlay's rules in the scenario:
 A peer sends heartbeats to all its links, so the peers to which it sends them in one interval of
 heartbeats are its table: chosen and incoming links, and its ring.
 
-Protocols that are not overlays (`Service.is_overlay`) have no rows, and cost no query.
+Overlays are the protocols with `IdentifierParameters`; others have no rows, and cost no query.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from nodeapp.events import Subscription
 from nodeapp.kinds import Role
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits, covers, identifier
 from nodeapp.pubsub.overlay.messages import OverlayKind
+from nodeapp.pubsub.overlay.parameters import IdentifierParameters
 from nodeapp.pubsub.overlay.space import Space
-from nodeapp.pubsub.registry import kinds_of, service_of
+from nodeapp.pubsub.registry import kinds_of
 from spark_analysis.captures.schemas import (
     BOOLEAN,
     DOUBLE,
@@ -54,7 +55,7 @@ from spark_analysis.measures.columns import EVENT, mean_a_run
 from spark_analysis.measures.delivery import DELIVERY
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.packets import PACKETS
-from spark_analysis.measures.runs import RUNS
+from spark_analysis.measures.runs import RUNS, with_parameters
 from spark_analysis.measures.subscriptions import SUBSCRIPTIONS
 from spark_analysis.report.metric import AgreementBound, MeasuredMetric, significant
 from spark_analysis.report.quantities import count, number, share
@@ -64,11 +65,11 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "513328918564")
+VERSION: Final = Version(1, "ebfaadd841c0")
 
 
 def _overlays(inputs: Inputs) -> list[Run]:
-    return [run for run in inputs.runs if service_of(run.scenario.protocol.name).is_overlay]
+    return with_parameters(inputs, IdentifierParameters)
 
 
 class _Rules:

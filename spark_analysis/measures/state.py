@@ -11,7 +11,7 @@ What a node keeps follows from what its radio sent and heard.  Every `STEP` seco
 Cells are those of the scenario's positions.  A node's own cell is its position, and no entry.
 `bytes` are those that an entry took when last sent: of a neighbour, the body of its beacon.
 
-Protocols without rendezvous cells (`Service.has_rendezvous_cells`) have no rows, and cost no query.
+Protocols without rendezvous cells have no rows, and cost no query.
 """
 
 from __future__ import annotations

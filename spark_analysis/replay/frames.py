@@ -41,8 +41,6 @@ _COLUMNS: Final = (
     "node", "interface", "time_ns", "ip_src", "ip_dst", "kind", "hops", "destination",
     "publisher", "sequence",
 )  # fmt: skip
-_CARRIES: Final = pa.array(kinds_of(Role.EVENT), pa.int32())
-"""Kinds whose frames are hops of an event."""
 
 
 @dataclass
@@ -107,7 +105,7 @@ def _batches(run: Run, choose: Chosen) -> Iterator[pa.RecordBatch]:
 
 def _of_events(batch: pa.RecordBatch) -> Any:
     by_radio = pc.not_equal(batch["interface"].cast(pa.string()), pa.scalar("lo"))
-    return pc.and_(by_radio, pc.is_in(batch["kind"], _CARRIES))
+    return pc.and_(by_radio, pc.is_in(batch["kind"], pa.array(kinds_of(Role.EVENT), pa.int32())))
 
 
 def _of_access(batch: pa.RecordBatch) -> Any:

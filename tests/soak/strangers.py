@@ -228,6 +228,10 @@ def by_location(name: str) -> bool:
     return "-gpsr" in name or name == "georendezvous"
 
 
+def by_wire(name: str) -> bool:
+    return service_of(name).promises.wired
+
+
 ATTACKS: Final = (
     Attack("events with forged numbers", lambda name: True, forge_numbers),
     Attack("events played again", lambda name: True, replay),
@@ -243,7 +247,7 @@ ATTACKS: Final = (
     Attack("subscriptions at false places", by_location, move_subscriptions),
     Attack("a root that is newer", lambda name: name == "subscription-forwarding", be_root),
     Attack("reports in clients' names", lambda name: service_of(name).needs_routes, report),
-    Attack("LEAVE in each peer's name", lambda name: service_of(name).is_overlay, leave, once=True),
+    Attack("LEAVE in each peer's name", by_wire, leave, once=True),
 )
 
 
@@ -251,7 +255,7 @@ def scenario_of(protocol: str, seed: int) -> Scenario:
     service = service_of(protocol)
     if service.needs_routes:
         topology, settings = "mesh_grid", {"side": 3, "nodes": 8, "speed": 5, "interval": 1}
-    elif service.is_overlay:
+    elif service.promises.wired:
         topology, settings = "stock_peers", {"nodes": 20}
     else:
         topology, settings = "roaming_field", {"nodes": 30, "interval": 1}

@@ -10,7 +10,7 @@ from nodeapp.events import Event, Subscription
 from nodeapp.host import Host, Timer
 from nodeapp.kinds import Kind
 from nodeapp.predicates import Value
-from nodeapp.pubsub.base import Environment, EventIds, RefusedError, Service
+from nodeapp.pubsub.base import Environment, EventIds, Promises, RefusedError, Service
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits
 from nodeapp.pubsub.overlay.parameters import IdentifierParameters
 from nodeapp.pubsub.overlay.space import Space, SpaceError
@@ -25,7 +25,7 @@ class OverlayService(Service):
     """A peer.  Its cells are those of all local subscriptions together."""
 
     Parameters = IdentifierParameters
-    is_overlay = True
+    promises = Promises(wired=True)
 
     def __init__(
         self, host: Host, environment: Environment, parameters: IdentifierParameters
