@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from emulation.scenario.faults import down
 from emulation.scenario.scenario import NodeSpec, Scenario
-from emulation.virtual.host import VirtualHost
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event, Subscription
@@ -82,15 +81,16 @@ class EndlessError(BaseException):
 class _WatchedHost:
     """A host that counts the calls a service asks for at one instant; else the host itself."""
 
-    def __init__(self, host: VirtualHost) -> None:
+    def __init__(self, host: Host, name: str) -> None:
         self._host = host
+        self._name = name
         self._instant = -1.0
         self._calls = 0
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._host, name)
-        setattr(self, name, value)  # a host's methods stay what they are
-        return value
+        self.node_id, self.rng = host.node_id, host.rng
+        self.now, self.position = host.now, host.position
+        self.send, self.withdraw = host.send, host.withdraw
+        self.watch_links, self.overhear = host.watch_links, host.overhear
+        self.notify = host.notify
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:
         """Call back when the clock says so, unless time stands still."""
@@ -100,8 +100,7 @@ class _WatchedHost:
         self._calls += 1
         if self._calls > STANDSTILL:
             raise EndlessError(
-                f"{self._host.spec.name} asks for call after call at {now:.3f} s: "
-                "virtual time stands still"
+                f"{self._name} asks for call after call at {now:.3f} s: virtual time stands still"
             )
         return self._host.call_later(delay, callback, *args)
 
@@ -273,9 +272,8 @@ def observe(scenario: Scenario, service: type[Service] | None = None) -> Observe
     environment = scenario.environment()
 
     def make(host: Host, spec: NodeSpec) -> Service:
-        watched = _WatchedHost(cast(VirtualHost, host))
         try:
-            running = service_class(cast(Host, watched), environment, parameters)
+            running = service_class(_WatchedHost(host, spec.name), environment, parameters)
             services.append(running)
             return running
         except Exception as error:

@@ -194,7 +194,7 @@ def test_a_property_that_raises_is_named_with_its_scenario() -> None:
 
 def test_the_property_on_the_page_is_one() -> None:
     page = (PROJECT / "docs" / "check.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {**globals(), "Promises": Promises}
+    names: dict[str, Any] = {"Property": Property, "Violation": Violation}
     code = compile(textwrap.dedent(page[page.index("    class Quick") :]), "check.md", "exec")
     exec(code, names)
     search = Search(Design("flooding", service_of("flooding")), [names["Quick"]()])
