@@ -114,7 +114,7 @@ class ClientTable:
             self._acknowledge(frame, client, None)
 
     def notify(self, event: Event, hops: int) -> None:
-        """Tell the event to every client that has a subscription for it."""
+        """Send the event to every client that has a subscription for it."""
         body = event.encode()
         for client, leases in list(self._clients.items()):
             for number, lease in leases.items():

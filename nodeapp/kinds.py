@@ -89,14 +89,14 @@ class Kind(IntEnum):
 
 
 def _is_again(kind: Kind, other: Kind) -> bool:
-    """Return whether two kinds are the same one, whose file was imported again."""
+    """Return whether a kind is one that is declared already, as its file is imported again."""
     return (type(kind).__module__, repr(kind)) == (type(other).__module__, repr(other))
 
 
 KINDS: Final[dict[int, Kind]] = {}
 """The kinds that are declared, by number."""
 CLASSES: Final[dict[int, TrafficClass]] = {}
-"""Their traffic classes: a look into a dictionary for every frame."""
+"""Their traffic classes: every frame is looked up here."""
 
 
 class CommonKind(Kind):

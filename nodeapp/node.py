@@ -255,7 +255,7 @@ class Node:
     def send(self, to: int, datagram: bytes) -> None:
         """Send over the radio; a datagram the kernel does not take is lost, and counted.
 
-        Its DS field says of which class it is (`nodeapp.TrafficClass`).
+        Its DS field says of which class it is (`nodeapp.kinds.TrafficClass`).
         """
         address = self._addresses.get(to)
         if address is None:

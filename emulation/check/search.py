@@ -366,12 +366,12 @@ class Search:
 
     def _run_here(self, chunk: Chunk) -> None:
         try:
-            chunk.run(self._told)
+            chunk.run(self._report)
         except KeyboardInterrupt:
             self._count(chunk)
             raise
 
-    def _told(self, chunk: Chunk) -> None:
+    def _report(self, chunk: Chunk) -> None:
         if self._watch is not None:
             before = self.progress
             counters = ("kinds", "judged", "violated")

@@ -79,8 +79,8 @@ class Channel(Protocol):
     """
 
     @property
-    def medium(self) -> Medium:
-        """The medium of the stations."""
+    def medium(self) -> Medium | None:
+        """The medium of the stations' radios; None: they are hosts on a switch."""
 
     @property
     def faults(self) -> RadioFaults:

@@ -370,7 +370,7 @@ class Refreshing(Protocol):
     parameters: Any
 
     def refresh(self) -> None:
-        """Tell it again."""
+        """Send it again."""
 
 
 def refresh_forever(service: Refreshing) -> None:

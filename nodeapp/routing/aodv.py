@@ -209,7 +209,7 @@ class Aodv:
         else:
             self._host.send(next_hop, datagram)
 
-    def _found(self, destination: int, now: float, pacing: float = 0.0) -> None:
+    def _send_waiting(self, destination: int, now: float, pacing: float = 0.0) -> None:
         """Send what waits for a route to a destination, if there is one now.
 
         `pacing` are the seconds between two frames.
@@ -269,7 +269,7 @@ class Aodv:
             expires = before.expires
         sequence = request.originator_sequence
         if self.table.learn(originator, sequence, frame.hops, sender, now, expires, own=True):
-            self._found(originator, now)
+            self._send_waiting(originator, now)
         else:
             self.table.extend(originator, sender, now, expires)
         if target == self._me:
@@ -396,7 +396,7 @@ class Aodv:
         self._links.on_active_route(expires)
         if frame.destination == self._me:
             self._searches.answered(target, reply.hops + 1, now)
-        self._found(target, now, self._parameters.buffer_pacing)
+        self._send_waiting(target, now, self._parameters.buffer_pacing)
         if frame.destination == self._me:
             return
         route = self._route(target, now)
@@ -447,7 +447,7 @@ class Aodv:
         if not self._parameters.neighbour_routes:
             return
         self.table.learn_neighbour(neighbour, sequence, now, expires)
-        self._found(neighbour, now)
+        self._send_waiting(neighbour, now)
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: valid routes, a few hundred at most, by destination."""

@@ -41,7 +41,7 @@ COPIES: Final = MeasuredMetric(
         make=copies,
     ),
     title="Duplicate copies",
-    caption="Copies of an event that reach a node which it is addressed to, beyond the first; none "
+    caption="Copies of an event, beyond the first, that reach a node it is addressed to; none "
     "of them reaches a client.",
     unit="copies",
     text=significant,
