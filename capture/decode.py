@@ -30,7 +30,8 @@ from capture.scan import (
     read_header,
     record_offsets,
 )
-from nodeapp.wire import CLIENT_PORT, HEADER_LENGTH, KINDS, MAX_BODY, NODE_PORT, VERSION
+from nodeapp.pubsub.registry import kinds
+from nodeapp.wire import CLIENT_PORT, HEADER_LENGTH, MAX_BODY, NODE_PORT, VERSION
 
 __all__ = [
     "COLUMNS",
@@ -93,7 +94,6 @@ _FRAME_AT: Final = _UDP_AT + _UDP_LENGTH
 _WIDTH: Final = _FRAME_AT + HEADER_LENGTH
 _TCP: Final = 6
 _UDP: Final = 17
-_KNOWN: Final = np.isin(np.arange(256), list(KINDS))
 
 
 def _layout(byte_order: str) -> np.dtype[np.void]:
@@ -191,11 +191,13 @@ def _hold_frames(rows: npt.NDArray[np.void], space: npt.NDArray[np.int32]) -> np
     for port in (NODE_PORT, CLIENT_PORT):
         ours |= rows["port_src"] == port
         ours |= rows["port_dst"] == port
+    known = np.zeros(256, np.bool_)
+    known[list(kinds())] = True
     hold: npt.NDArray[np.bool_] = (
         ours
         & (udp_length <= space)
         & (rows["version"] == VERSION)
-        & _KNOWN[rows["kind"]]
+        & known[rows["kind"]]
         & (udp_length == _UDP_LENGTH + HEADER_LENGTH + route_length + body_length)
         & (body_length <= MAX_BODY)
     )

@@ -38,10 +38,11 @@ from scapy.packet import Packet, bind_bottom_up, bind_layers
 
 from nodeapp import wire
 from nodeapp.auth import TRAILER
+from nodeapp.kinds import CommonKind
+from nodeapp.pubsub.registry import kinds
 from nodeapp.routing.cell_wire import decode_cell_route
 
-KIND_NAMES: Final = {int(kind): kind.name for kind in wire.Kind}
-
+KIND_NAMES: Final = {number: kind.name for number, kind in kinds().items()}
 
 MODES: Final = {wire.GREEDY: "greedy", wire.PERIMETER: "perimeter"}
 MODE_NAMES: Final = (
@@ -178,7 +179,7 @@ class PubSub(Packet):
     name = "PubSub"
     fields_desc: ClassVar[list[AnyField]] = [
         ByteField("version", wire.VERSION),
-        ByteEnumField("kind", wire.Kind.HELLO, KIND_NAMES),
+        ByteEnumField("kind", CommonKind.HELLO, KIND_NAMES),
         FlagsField(
             "flags", 0, 8, ["replica", "one-way", "explore", "sealed", "multicast", "flood"]
         ),

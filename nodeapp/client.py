@@ -21,15 +21,10 @@ from typing import Any, Final, NamedTuple, Self
 
 from nodeapp import wire
 from nodeapp.client_port import RENEWAL
-from nodeapp.events import (
-    Event,
-    Filter,
-    Subscription,
-    format_attributes,
-    parse_attributes,
-)
+from nodeapp.events import Event, Filter, Subscription, format_attributes, parse_attributes
+from nodeapp.kinds import ClientKind
 from nodeapp.predicates import EventError, Value
-from nodeapp.wire import CLIENT_PORT, Frame, Kind, WireError
+from nodeapp.wire import CLIENT_PORT, Frame, WireError
 
 TIMEOUT: Final = 2.0
 """Seconds for which an answer is awaited, repeats included."""
@@ -91,7 +86,7 @@ class Client:
 
     def status(self) -> dict[str, Any]:
         """Return what the node reports of itself, by name."""
-        reply = self._request(Frame(Kind.STATUS, self._token(), 0, hops=0))
+        reply = self._request(Frame(ClientKind.STATUS, self._token(), 0, hops=0))
         try:
             status = wire.decode_body(reply.body)
         except WireError as error:
@@ -119,7 +114,7 @@ class Client:
             sequence = BY_HAND | self._random.getrandbits(31)
         event = Event(self._node_id, sequence, attributes, policy).padded(size)
         frame = Frame(
-            Kind.PUBLISH,
+            ClientKind.PUBLISH,
             self._token(),
             0,
             event.publisher,
@@ -135,7 +130,9 @@ class Client:
 
         Protocols whose publishers have to learn of subscribers first begin with that.
         """
-        self._request(Frame(Kind.ADVERTISE, self._token(), 0, hops=0, body=wire.encode_body(topic)))
+        self._request(
+            Frame(ClientKind.ADVERTISE, self._token(), 0, hops=0, body=wire.encode_body(topic))
+        )
 
     def subscribe(self, wanted: Filter, attributes: Mapping[str, Value] | None = None) -> int:
         """Subscribe and return the subscription's number."""
@@ -149,12 +146,12 @@ class Client:
     def unsubscribe(self, number: int) -> None:
         """End a subscription of this client."""
         self._subscriptions.pop(number, None)
-        self._request(Frame(Kind.UNSUBSCRIBE, self._token(), 0, sequence=number, hops=0))
+        self._request(Frame(ClientKind.UNSUBSCRIBE, self._token(), 0, sequence=number, hops=0))
 
     def end_subscriptions(self, wanted: Filter) -> None:
         """End all subscriptions at this node, of any client, that have exactly this filter."""
         body = wire.encode_body(wanted.encode())
-        self._request(Frame(Kind.UNSUBSCRIBE, self._token(), 0, hops=0, body=body))
+        self._request(Frame(ClientKind.UNSUBSCRIBE, self._token(), 0, hops=0, body=body))
 
     def receive(self, timeout: float | None = None) -> Notification | None:
         """Return the next notification; None after `timeout` seconds or with no subscription.
@@ -169,7 +166,11 @@ class Client:
                 self._renew_at = now + (RENEWAL if self._renew() else RECONNECT)
             wake = self._renew_at if deadline is None else min(deadline, self._renew_at)
             frame = self._receive_frame(wake)
-            if frame is not None and frame.kind == Kind.ACK and frame.originator in self._renewals:
+            if (
+                frame is not None
+                and frame.kind == ClientKind.ACK
+                and frame.originator in self._renewals
+            ):
                 self._renewed(frame)
             if deadline is not None and time.monotonic() >= deadline:
                 break
@@ -185,7 +186,7 @@ class Client:
 
     def _subscribe_frame(self, number: int, subscription: Subscription) -> Frame:
         body = subscription.encode()
-        return Frame(Kind.SUBSCRIBE, self._token(), 0, sequence=number, hops=0, body=body)
+        return Frame(ClientKind.SUBSCRIBE, self._token(), 0, sequence=number, hops=0, body=body)
 
     def _renewed(self, reply: Frame) -> None:
         """Take a node's answer to a renewal."""
@@ -231,7 +232,7 @@ class Client:
         raise self._no_node()
 
     def _check_ack(self, reply: Frame) -> None:
-        if reply.kind == Kind.ACK:
+        if reply.kind == ClientKind.ACK:
             try:
                 refusal = wire.decode_body(reply.body)
             except WireError as error:
@@ -250,7 +251,7 @@ class Client:
         try:
             self._socket.settimeout(max(until - time.monotonic(), 1e-3))
             frame = wire.decode(self._socket.recv(65_535))
-            if frame.kind == Kind.NOTIFY:
+            if frame.kind == ClientKind.NOTIFY:
                 event = Event.decode(frame.publisher, frame.sequence, frame.body)
                 self._arrived.append(Notification(event, frame.hops))
                 return None
@@ -261,7 +262,7 @@ class Client:
                 raise self._no_node() from None
             self._renew_at = min(self._renew_at, time.monotonic() + RECONNECT)
             return None
-        if frame.kind == Kind.UNSUBSCRIBE:
+        if frame.kind == ClientKind.UNSUBSCRIBE:
             self._subscriptions.pop(frame.sequence, None)
             return None
         return frame

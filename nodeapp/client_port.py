@@ -22,8 +22,9 @@ from typing import Any, Final
 from nodeapp import wire
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.host import Host
+from nodeapp.kinds import ClientKind
 from nodeapp.pubsub.base import RefusedError, Route, Service
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.wire import Frame, WireError
 
 LEASE: Final = 60.0
 """Seconds that a subscription lasts without being renewed."""
@@ -73,11 +74,11 @@ class ClientTable:
         self._clients: dict[Address, dict[int, _Lease]] = {}
         self._users: Counter[Subscription] = Counter()
         self._requests: dict[int, Callable[[Frame, Address], None]] = {
-            Kind.SUBSCRIBE: self._subscribe,
-            Kind.UNSUBSCRIBE: self._unsubscribe,
-            Kind.PUBLISH: self._publish,
-            Kind.ADVERTISE: self._advertise,
-            Kind.NAVIGATE: self._navigate,
+            ClientKind.SUBSCRIBE: self._subscribe,
+            ClientKind.UNSUBSCRIBE: self._unsubscribe,
+            ClientKind.PUBLISH: self._publish,
+            ClientKind.ADVERTISE: self._advertise,
+            ClientKind.NAVIGATE: self._navigate,
         }
 
     def start(self) -> None:
@@ -88,10 +89,10 @@ class ClientTable:
         """Take a datagram from the client port; malformed ones are counted."""
         try:
             frame = wire.decode(datagram)
-        except WireError:
-            self.counters["malformed"] += 1
+        except WireError as error:
+            self.counters[error.counter] += 1
             return
-        if frame.kind == Kind.STATUS and not frame.body:  # a body makes it a reply
+        if frame.kind == ClientKind.STATUS and not frame.body:  # a body makes it a reply
             self._status(frame, client)
             return
         request = self._requests.get(frame.kind)
@@ -113,13 +114,13 @@ class ClientTable:
             self._acknowledge(frame, client, None)
 
     def notify(self, event: Event, hops: int) -> None:
-        """Tell the event to every client that has a subscription for it."""
+        """Send the event to every client that has a subscription for it."""
         body = event.encode()
         for client, leases in list(self._clients.items()):
             for number, lease in leases.items():
                 if lease.subscription.accepts(event):
                     frame = Frame(
-                        Kind.NOTIFY,
+                        ClientKind.NOTIFY,
                         self._host.node_id,
                         number,
                         event.publisher,
@@ -133,7 +134,7 @@ class ClientTable:
 
     def _acknowledge(self, request: Frame, client: Address, refusal: str | None) -> None:
         body = wire.encode_body(refusal if refusal is None else refusal[:MAX_REFUSAL])
-        frame = Frame(Kind.ACK, request.originator, request.kind, hops=0, body=body)
+        frame = Frame(ClientKind.ACK, request.originator, request.kind, hops=0, body=body)
         self._send(client, frame.encode())
 
     def _check_addressee(self, publisher: int) -> None:
@@ -180,7 +181,7 @@ class ClientTable:
             raise RefusedError(f"nobody at this node subscribes to {wanted}")
         for holder, number in ended:
             self._end(holder, number)
-            notice = Frame(Kind.UNSUBSCRIBE, self._host.node_id, 0, hops=0, sequence=number)
+            notice = Frame(ClientKind.UNSUBSCRIBE, self._host.node_id, 0, hops=0, sequence=number)
             self._send(holder, notice.encode())
 
     def _end(self, client: Address, number: int) -> None:
@@ -246,7 +247,7 @@ class ClientTable:
             "subscriptions": _first(subscriptions[:SHOWN], SHOWN_BYTES),
             "subscriptions in all": len(subscriptions),
         }
-        reply = Frame(Kind.STATUS, frame.originator, 0, hops=0, body=wire.encode_body(status))
+        reply = Frame(ClientKind.STATUS, frame.originator, 0, hops=0, body=wire.encode_body(status))
         self._send(client, reply.encode())
 
 

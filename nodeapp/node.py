@@ -32,17 +32,10 @@ from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event
 from nodeapp.geometry import Point
 from nodeapp.host import Position, Timer
+from nodeapp.kinds import TrafficClass
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import EndedError, Environment, Service
-from nodeapp.wire import (
-    BROADCAST,
-    CLIENT_PORT,
-    NODE_PORT,
-    Frame,
-    TrafficClass,
-    WireError,
-    traffic_class,
-)
+from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, Frame, WireError, traffic_class
 
 LIMITED_BROADCAST: Final = "255.255.255.255"
 """All neighbours, with any netmask of the interface (RFC 919); the socket is bound to a device."""
@@ -262,7 +255,7 @@ class Node:
     def send(self, to: int, datagram: bytes) -> None:
         """Send over the radio; a datagram the kernel does not take is lost, and counted.
 
-        Its DS field says of which class it is (`nodeapp.wire.TrafficClass`).
+        Its DS field says of which class it is (`nodeapp.kinds.TrafficClass`).
         """
         address = self._addresses.get(to)
         if address is None:

@@ -42,10 +42,11 @@ import functools
 import io
 import struct
 from collections.abc import Sequence
-from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import cbor2
+
+from nodeapp.kinds import CLASSES, TrafficClass
 
 VERSION: Final = 1
 NODE_PORT: Final = 5550
@@ -62,86 +63,10 @@ MAX_BODY: Final = 60_000
 """Bytes; with the header and IP and UDP headers below the 65,535 of an IPv4 datagram."""
 
 
-class Kind(IntEnum):
-    """Message kinds; those from `FIRST_CLIENT_KIND` travel only between a node and its clients."""
-
-    HELLO = 1
-    EVENT = 2
-    SUBSCRIPTION = 3
-    ROUTE_REQUEST = 4
-    ROUTE_REPLY = 5
-    ROUTE_ERROR = 6
-    ADVERTISEMENT = 7
-    SUBSCRIBERS = 8
-    ROUTE_REPLY_ACK = 9
-    JOIN_QUERY = 20
-    JOIN_REPLY = 21
-    LINK = 22
-    HEARTBEAT = 23
-    LEAVE = 24
-    PEER_FAILED = 25
-    RING = 26
-    SEARCH = 27
-    ANNOUNCE = 28
-    CUBE_EVENT = 29
-    SUBSCRIPTION_UPDATE = 40
-    SUBSCRIPTION_ACK = 41
-    INTERESTS = 45
-    DEMAND = 50
-    PRUNE = 51
-    CELL_STATE_REQUEST = 52
-    CELL_STATE = 53
-    DELIVERY = 54
-    RECEIVED = 55
-    REPORT = 56
-    REPORT_ACK = 57
-    PROBE = 58
-    HANDOVER = 59
-    PROPAGATED = 60
-    HANDED_OVER = 61
-    SUBSCRIBE = 65
-    UNSUBSCRIBE = 66
-    PUBLISH = 67
-    NOTIFY = 68
-    STATUS = 69
-    ACK = 70
-    ADVERTISE = 71
-    NAVIGATE = 72
-
-
-FIRST_CLIENT_KIND: Final = 64
-EVENT_KINDS: Final = (Kind.EVENT, Kind.DELIVERY, Kind.SEARCH, Kind.CUBE_EVENT)
-"""Kinds between nodes that carry an event."""
-KINDS: Final = frozenset(int(kind) for kind in Kind)
-
-
-class TrafficClass(IntEnum):
-    """Classes of messages between nodes; the value is the code point in the DS field of IPv4.
-
-    So a switch or a capture filter can tell them apart without the wire format.  The code points
-    are of pool 2, for local use (RFC 2474, section 6: xxxx11), and their precedence, the upper
-    three bits, is 0: 802.11 sends all classes in the access category of best effort.
-    """
-
-    EVENTS = 0b000000
-    PUBSUB_CONTROL = 0b000011
-    ROUTING_CONTROL = 0b000111
-
-
-_CLASSES: Final = dict.fromkeys(KINDS, TrafficClass.PUBSUB_CONTROL) | {
-    **{int(kind): TrafficClass.EVENTS for kind in EVENT_KINDS},
-    int(Kind.HELLO): TrafficClass.ROUTING_CONTROL,
-    int(Kind.ROUTE_REQUEST): TrafficClass.ROUTING_CONTROL,
-    int(Kind.ROUTE_REPLY): TrafficClass.ROUTING_CONTROL,
-    int(Kind.ROUTE_ERROR): TrafficClass.ROUTING_CONTROL,
-    int(Kind.ROUTE_REPLY_ACK): TrafficClass.ROUTING_CONTROL,
-}
-
-
 def traffic_class(datagram: bytes) -> TrafficClass:
     """Return the class of an encoded frame, from its kind; `EVENTS` if its kind is unknown."""
     kind = datagram[1] if len(datagram) > 1 else 0
-    return _CLASSES.get(kind, TrafficClass.EVENTS)
+    return CLASSES.get(kind, TrafficClass.EVENTS)
 
 
 BY_HAND: Final = 1 << 31
@@ -163,6 +88,15 @@ FLAG_FLOOD: Final = 0x20
 
 class WireError(ValueError):
     """A datagram or a body that does not follow the wire format."""
+
+    counter: ClassVar[str] = "malformed"
+    """What a node counts it as."""
+
+
+class UnknownKindError(WireError):
+    """A frame of a kind that no file that is imported declares (`nodeapp.kinds`)."""
+
+    counter: ClassVar[str] = "unexpected kind"
 
 
 def moment(now: float) -> int:
@@ -237,8 +171,8 @@ def decode(datagram: bytes) -> Frame:
     ) = HEADER.unpack_from(datagram)
     if version != VERSION:
         raise WireError(f"version {version} is not {VERSION}")
-    if kind not in KINDS:
-        raise WireError(f"unknown kind {kind}")
+    if kind not in CLASSES:
+        raise UnknownKindError(f"unknown kind {kind}")
     body_start = HEADER_LENGTH + route_length
     if len(datagram) != body_start + body_length or body_length > MAX_BODY:
         raise WireError("length does not match the header")

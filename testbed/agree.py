@@ -181,9 +181,9 @@ def _backends(text: str) -> list[Backend]:
         if name.removesuffix(SUFFIX) not in by_name:
             names = ", ".join(by_name)
             near = suggestion(name, by_name)
-            fail(f"no backend {name!r}{near}; there are: {names}, and each as NAME{SUFFIX}", USAGE)
+            fail(f"no backend {name!r}{near}; there are: {names}, each also as NAME{SUFFIX}", USAGE)
     if not 2 <= len(requested) <= MOST:
-        fail(f"--backends takes two to {MOST} names with commas between, not {text!r}", USAGE)
+        fail(f"--backends takes two to {MOST} names, separated by commas, not {text!r}", USAGE)
     return [
         GuestBackend(by_name[name.removesuffix(SUFFIX)]) if name.endswith(SUFFIX) else by_name[name]
         for name in requested

@@ -150,7 +150,7 @@ class Analyst:
                 self._idle = True
                 return result
         if watch.cause is not None:
-            fail(f"the analysis was given up: {watch.cause}; do it again: {PROGRAM} {again}")
+            fail(f"the analysis was abandoned: {watch.cause}; run it again: {PROGRAM} {again}")
         if code < 0:
             fail(f"the analysis was killed by signal {-code}: {PROGRAM} {again}")
         raise typer.Exit(code)

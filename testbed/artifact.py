@@ -93,7 +93,7 @@ def artifact(
         "artifact.zip"
     ),
 ) -> None:
-    """Bundle runs, sweeps and reproductions with all that is theirs as an RO-Crate zip.
+    """Bundle runs, sweeps and reproductions and all that belongs to them as an RO-Crate zip.
 
     Example: artifact runs/*-flooding --out flooding.zip
     """

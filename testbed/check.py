@@ -84,15 +84,15 @@ class _Case(NamedTuple):
 
 BudgetOption = Annotated[
     str | None,
-    typer.Option("--budget", help=f"time to draw in, as 30s or 5m; {BUDGET} if no --scenarios"),
+    typer.Option("--budget", help=f"how long to draw, as 30s or 5m; {BUDGET} without --scenarios"),
 ]
 PropertyOption = Annotated[
     list[str] | None,
     typer.Option(
         "--property",
         metavar="NAME",
-        help="what must hold, be it promised or not; as often as you like; by default all "
-        "that the protocol promises",
+        help="a property to check, promised or not; repeatable; by default all that the "
+        "protocol promises",
         autocompletion=completing.properties,
     ),
 ]
@@ -100,8 +100,8 @@ TopologyOption = Annotated[
     str | None,
     typer.Option(
         "--topology",
-        help="whose nodes, motion and radio there are, instead of drawn ones; what its radio "
-        "loses is no finding",
+        help="use its nodes, motion and radio instead of drawn ones; what its radio loses is "
+        "not a finding",
         autocompletion=completing.topologies,
     ),
 ]
@@ -111,23 +111,23 @@ FaultsOption = Annotated[
     typer.Option(
         "--faults",
         metavar="KINDS",
-        help=f"what fails, with commas between, or none; {STRANGER}: forged packets, which "
-        "cost a network without a key more than it promises",
+        help=f"what may fail, separated by commas, or none; {STRANGER}: forged packets, against "
+        "which a network without a key keeps no promise",
     ),
 ]
 SpreadOption = Annotated[
     str | None,
     typer.Option(
         "--master",
-        help="spread scenarios over a Spark master, as local[4] or spark://host:port; it "
-        "finds the same",
+        help="draw on a Spark cluster, as local[4] or spark://host:port; the findings are the same",
     ),
 ]
 KeptOption = Annotated[
     Path | None,
     typer.Option(
         "--out",
-        help="where scenarios are kept, and run first next time; runs/check/PROTOCOL",
+        help="folder in which scenarios are kept, to run first next time; by default "
+        "runs/check/PROTOCOL",
         file_okay=False,
     ),
 ]
@@ -163,9 +163,8 @@ def check(
     Each finding is printed as a story and kept as a scenario for run --scenario FILE.
     The exit code is 0 whatever was found, unless --strict is given, as with analyze.
 
-    Example: check flooding --budget 30s
-    Example: check broker-gpsr --scenarios 1000 --property delivered --strict
-    Example: check flooding --faults crash,stranger
+    Example: check flooding --scenarios 1000 --property delivered --faults crash,stranger --strict
+
     Example: check broker-gpsr --topology roaming_field --nodes 5..12
     """
     quiet(be_quiet)
@@ -229,7 +228,7 @@ def _seconds(text: str) -> float:
     """Return the seconds of a budget."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
     if match is None or not float(match[1]):
-        fail(f"--budget is a time above 0, as 30s, 5m or 1h, not {text!r}", USAGE)
+        fail(f"--budget is a time above 0, such as 30s, 5m or 1h, not {text!r}", USAGE)
     return float(match[1]) * UNITS[match[2] or "s"]
 
 
@@ -237,10 +236,10 @@ def _range(text: str) -> tuple[int, int]:
     """Return the fewest and the most nodes of a scenario."""
     low, _, high = text.partition("..")
     if not low.isdecimal() or not (high or low).isdecimal():
-        fail(f"--nodes is a range, as {FEWEST}..{MOST}, or one number, not {text!r}", USAGE)
+        fail(f"--nodes is a range, such as {FEWEST}..{MOST}, or one number, not {text!r}", USAGE)
     numbers = int(low), int(high or low)
     if not FEWEST <= numbers[0] <= numbers[1] <= MOST:
-        fail(f"--nodes goes from {FEWEST} to {MOST}, so not {text}", USAGE)
+        fail(f"--nodes is within {FEWEST}..{MOST}, not {text}", USAGE)
     return numbers
 
 
@@ -250,7 +249,7 @@ def _faults(text: str) -> tuple[Kind, ...]:
     for name in names:
         if name not in DRAWN:
             near = suggestion(name, DRAWN)
-            fail(f"--faults has {', '.join(DRAWN)}, or {NONE}, not {name!r}{near}", USAGE)
+            fail(f"--faults takes {', '.join(DRAWN)}, or {NONE}, not {name!r}{near}", USAGE)
     return tuple(kind for kind in DRAWN if kind in names)
 
 
@@ -350,7 +349,7 @@ def _reports(cases: Sequence[_Case]) -> dict[Path, Path]:
     folders: dict[Path, RunFolder] = {}
     for finding, path, _ in cases:
         if finding.property == ENDLESS:
-            console.say(f"no report of a run without an end: {path}")
+            console.say(f"no report of a run that never ends: {path}")
             continue
         scenario = finding.scenario
         try:

@@ -120,7 +120,7 @@ def completion(
         ),
     ] = None,
 ) -> None:
-    """Print what makes bash, zsh or fish complete commands, names, options and --set keys.
+    """Print the script with which bash, zsh or fish complete commands, names and --set keys.
 
     Example: eval "$(testbed completion)", in a checkout eval "$(./run_testbed.sh completion)"; in
     fish: testbed completion fish | source

@@ -42,7 +42,7 @@ def list_(
         ),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="all parameters, not those alone that people change first")
+        bool, typer.Option("--all", help="all parameters, not only those that people change first")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

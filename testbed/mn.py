@@ -40,11 +40,11 @@ KILLED = 128
 
 SecondsOption = Annotated[
     float | None,
-    typer.Option("--for", metavar="SECONDS", help="leave after the network has run that long"),
+    typer.Option("--for", metavar="SECONDS", help="leave when the network has run for so long"),
 ]
 CommandsOption = Annotated[
     Path | None,
-    typer.Option("--commands", metavar="FILE", help="type these at the prompt, one a line"),
+    typer.Option("--commands", metavar="FILE", help="commands to type at the prompt, one a line"),
 ]
 CheckOption = Annotated[
     bool,
@@ -52,11 +52,11 @@ CheckOption = Annotated[
 ]
 ControllerOption = Annotated[
     str | None,
-    typer.Option("--controller", metavar="COMMAND", help="run this beside it: 'ryu-manager APP'"),
+    typer.Option("--controller", metavar="COMMAND", help="its controller: 'ryu-manager APP'"),
 ]
 PythonOption = Annotated[
     Path | None,
-    typer.Option("--python", metavar="PYTHON", help="import its packages too: VENV/bin/python"),
+    typer.Option("--python", metavar="PYTHON", help="use its packages as well: VENV/bin/python"),
 ]
 
 
@@ -130,7 +130,7 @@ def _packages(python: Path | None) -> list[str]:
             )
             version, path = json.loads(done.stdout)
         except (OSError, ValueError, subprocess.SubprocessError):
-            fail(f"--python takes a Python, as VENV/bin/python, not {python}", USAGE)
+            fail(f"--python takes a Python, such as VENV/bin/python, not {python}", USAGE)
         own = list(sys.version_info[:2])
         if version != own:
             there, here = (".".join(map(str, numbers)) for numbers in (version, own))

@@ -94,8 +94,8 @@ FaultOption = Annotated[
     typer.Option(
         "--fault",
         metavar="FAULT",
-        help="what fails, as 'crash 30% at 20 for 10'; also radio, access-point, link, partition, "
-        "jam, or file:PATH (docs/faults.md)",
+        help="what fails, such as 'crash 30% at 20 for 10'; also radio, access-point, link, "
+        "partition, jam, or file:PATH (docs/faults.md)",
     ),
 ]
 RunsOption = Annotated[

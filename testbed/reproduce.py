@@ -78,7 +78,7 @@ def reproduce(
 ) -> None:
     """Repeat a published evaluation: its figures, and its claims with a verdict on each.
 
-    Work that was stopped resumes: the same command runs what is not finished.  `all` runs all
+    Work that was stopped resumes: the same command runs what is missing.  `all` runs all
     papers and writes one page with the claims of all.
 
     Long presets write a page after as many seeds as were published, and --so-far writes one at any

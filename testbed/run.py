@@ -111,7 +111,7 @@ def run(
         for name in FIXED:
             source = context.get_parameter_source(name)
             if source is not None and source.name != "DEFAULT":
-                fail(f"--scenario has everything fixed: leave {name} out", USAGE)
+                fail(f"--scenario fixes everything: leave out {name}", USAGE)
         scenario = scenario_again(again)
     elif topology is None or protocol is None:
         missing = "TOPOLOGY" if topology is None else "PROTOCOL"
@@ -179,16 +179,19 @@ def _execute(
     live: bool = False,
 ) -> None:
     if live and backend.name in WITHOUT_PROMPT:
-        fail(f"--live is for runs in real time: the report on {backend.name} has a replay", USAGE)
+        fail(
+            f"--live is for runs in real time: of {backend.name}, the report has a replay",
+            USAGE,
+        )
     if interact is not None and backend.name in WITHOUT_PROMPT:
-        fail(f"cli needs a backend in real time: the time on {backend.name} does not wait", USAGE)
+        fail(f"cli needs a backend that runs in real time, which {backend.name} does not", USAGE)
     obstacles = backend.obstacles()
     if obstacles:
         fail(obstacles[0])
     try:
         folder = RunFolder.create(runs, scenario)
     except OSError as error:
-        fail(f"cannot write a run folder under {runs}: {error.strerror}; name another by --runs")
+        fail(f"cannot write a run folder under {runs}: {error.strerror}; name another with --runs")
     folder.give_to_caller()  # whose analysis writes there
     with Analyst(folder.path) as analyst:
         ahead = analyst if analyze and possible() else None

@@ -134,7 +134,7 @@ DrawsOption = Annotated[
 OpenOption = Annotated[
     str | None,
     typer.Option(
-        "--open", metavar="POINT", help="make report and replay of one that has run; no more"
+        "--open", metavar="POINT", help="only write the report and replay of a point that has run"
     ),
 ]
 
@@ -166,7 +166,7 @@ def sweep(
 ) -> None:
     """Run many scenarios under the virtual clock as Spark tasks, and draw the results.
 
-    A stopped sweep resumes: the same command runs what is not finished.
+    A sweep that was stopped resumes: the same command runs what is missing.
 
     Example: sweep roaming_field flooding broker-gpsr --vary speed=1,5,10 --seeds 3
     """

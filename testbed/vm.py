@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, get_args
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -49,7 +49,7 @@ app = typer.Typer(
 )
 
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-ACCELERATORS = ("auto", "kvm", "tcg")
+ACCELERATORS: Final[tuple[Choice, ...]] = get_args(Choice)
 CLOCKS = ("real", "virtual")
 ON_THE_HOST = frozenset(
     {"analyze", "sweep", "reproduce", "agree", "test", "vm"}
@@ -381,7 +381,8 @@ def _options(
     share: list[Path] | None,
     clock: str = CLOCKS[0],
 ) -> MachineOptions:
-    if accel not in ACCELERATORS:
+    accelerator = next((name for name in ACCELERATORS if name == accel), None)
+    if accelerator is None:
         fail(f"--accel takes one of {', '.join(ACCELERATORS)}, not {accel!r}", USAGE)
     if clock not in CLOCKS:
         fail(f"--clock takes one of {', '.join(CLOCKS)}, not {clock!r}", USAGE)
@@ -391,7 +392,7 @@ def _options(
     if waits and cpus not in {1, qemu.PROCESSORS}:
         fail("--clock virtual has one processor: leave out --cpus", USAGE)
     shares = tuple(share or ())
-    return MachineOptions(cast("Choice", accel), memory, cpus, time_limit, shares, waits)
+    return MachineOptions(accelerator, memory, cpus, time_limit, shares, waits)
 
 
 def _at_terminal(needed: bool = False) -> bool:

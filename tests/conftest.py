@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import settings
 
+from nodeapp.kinds import CLASSES, KINDS
 from tests.examples import VARIABLE, factor, multiply
 
 # A machine that is busy elsewhere must not fail a property for being slow.  The usual examples are
@@ -178,3 +179,12 @@ def pytest_runtest_teardown() -> None:
     """Undo `--quiet`, which is of a process: commands of several tests share one."""
     if (options := sys.modules.get("testbed.options")) is not None:
         options.console.quiet = False
+
+
+@pytest.fixture
+def kinds_as_before() -> Generator[None]:
+    """Forget, after a test, the kinds of messages that it has declared."""
+    before = set(KINDS)
+    yield
+    for number in set(KINDS) - before:
+        del KINDS[number], CLASSES[number]

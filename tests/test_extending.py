@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from capture.decode import FILE_HEADER, decode_records, read_header, record_offsets
 from emulation.network.processes import PROJECT
 from nodeapp import pubsub
+from nodeapp.kinds import name_of
 from nodeapp.pubsub import registry
 from testbed.app import app
 from tests.pages import example, page
@@ -41,6 +45,16 @@ def test_what_the_pages_name_is_there() -> None:
             assert MADE_UP & set(re.split(r"\W", path)) or (PROJECT / path).exists(), path
 
 
+def kinds_in(capture: Path) -> Iterator[str]:
+    """Yield the names of the kinds of a capture's frames."""
+    data = capture.read_bytes()
+    header = read_header(data)
+    offsets, _, _ = record_offsets(data[FILE_HEADER:], header, 0)
+    records = decode_records(data[FILE_HEADER:], header, offsets)
+    yield from map(name_of, records["kind"][records["is_frame"]].tolist())
+
+
+@pytest.mark.usefixtures("kinds_as_before")
 def test_a_protocol_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gossip.py").write_text(example("protocol"), encoding="utf-8")
     monkeypatch.setattr(pubsub, "__path__", [*pubsub.__path__, str(tmp_path)])
@@ -48,15 +62,16 @@ def test_a_protocol_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.Mon
     for module in ("nodeapp.pubsub.registry", "emulation.scenario.settings", "testbed.listing"):
         monkeypatch.setattr(f"{module}.SYSTEMS", {**registry.SYSTEMS, "gossip": line})
     words = "roaming_field gossip --backend virtual --no-analyze --nodes 8 --duration 30"
-    sent = {}
+    sent, kinds = {}, Counter[str]()
     for probability in ("0", "1"):
         runs = tmp_path / probability
         given = [*words.split(), "--set", f"probability={probability}", "--runs", str(runs)]
         done = CliRunner().invoke(app, ["run", *given])
         assert done.exit_code == 0, done.output
-        sent[probability] = sum(
-            path.stat().st_size for path in runs.glob("*/captures/*-wlan0.pcap")
-        )
+        captures = list(runs.glob("*/captures/*-wlan0.pcap"))
+        sent[probability] = sum(path.stat().st_size for path in captures)
+        kinds.update(kind for path in captures for kind in kinds_in(path))
     assert sent["1"] > 2 * sent["0"] > 0
+    assert set(kinds) == {"RUMOUR"}
     shown = CliRunner().invoke(app, ["list", "gossip"])
     assert "that a node rebroadcasts" in shown.output

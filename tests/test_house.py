@@ -44,6 +44,7 @@ RYU = "emulation.network.controller"
 BY_FOLDER = ("topologies.", "emulation.check.properties.")
 """Where files are found by their folder, so that nothing names what they define."""
 LONGEST = 500
+LONGEST_FUNCTION = 60
 IN_THE_GUEST = {
     Import("emulation.vm.run", "testbed"): "makes the command line of a command in the guest",
     Import("emulation.vm.smoke", "testbed"): "runs in the guest, and tries the command there",
@@ -232,6 +233,17 @@ def test_no_file_is_longer_than_one_can_read(folder: str) -> None:
         str(path.relative_to(PROJECT)): lines
         for path in (PROJECT / folder).rglob("*.py")
         if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST
+    }
+    assert long == {}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = {
+        (name, node.name): lines
+        for name, path in modules().items()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > LONGEST_FUNCTION
     }
     assert long == {}
 

@@ -162,4 +162,6 @@ def _bound(node: ast.AST) -> str | None:
             return name
         case ast.Attribute(attr=name, ctx=ast.Store()):
             return name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return name
     return None

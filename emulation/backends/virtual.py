@@ -24,6 +24,7 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import EPOCH_NS, PcapRecorder, VirtualRecorder
 from emulation.virtual.simulation import Simulation
+from nodeapp.kinds import event_kinds
 from nodeapp.parameters import ParameterError
 
 SLICE: Final = 0.5
@@ -105,7 +106,7 @@ def simulate(
         record(ended="failed", wall_seconds=0.0, problems=[f"the run failed: {error}"])
         raise BackendError(str(error)) from None
     record(ended="running", wall_seconds=0.0, problems=[])
-    log = LossLog(folder.losses, EPOCH_NS)
+    log = LossLog(folder.losses, EPOCH_NS, event_kinds())
     simulation.channel.log_losses(log)
     try:
         while simulation.now < scenario.duration:

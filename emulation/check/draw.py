@@ -198,9 +198,9 @@ def _standing(base: Scenario) -> DrawnNetwork:
 
 
 def _field(draw: Draw, design: Design) -> DrawnNetwork:
-    """Draw stations on a field, or hosts on a switch if the protocol is an overlay."""
+    """Draw stations on a field, or hosts on a switch if the protocol is made for these."""
     low, high = design.nodes
-    wired = design.service.is_overlay
+    wired = design.service.promises.wired
     places = draw(st.lists(_place, min_size=low, max_size=high))
     homes = _homes(draw(_spread(places)), design.service.promises.reach)
     ways = _ways(homes, () if wired else draw(_motions))

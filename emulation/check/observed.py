@@ -14,18 +14,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from emulation.scenario.faults import down
 from emulation.scenario.scenario import NodeSpec, Scenario
-from emulation.virtual.host import VirtualHost
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host, Timer
+from nodeapp.kinds import ClientKind, event_kinds
 from nodeapp.pubsub.base import Service
 from nodeapp.pubsub.registry import service_of, typed
-from nodeapp.wire import EVENT_KINDS, HEADER, Frame, Kind, WireError, decode, decode_body
+from nodeapp.wire import HEADER, Frame, WireError, decode, decode_body
 
 STANDSTILL: Final = 10_000
 """Calls that a node may ask for at one instant."""
@@ -81,15 +81,16 @@ class EndlessError(BaseException):
 class _WatchedHost:
     """A host that counts the calls a service asks for at one instant; else the host itself."""
 
-    def __init__(self, host: VirtualHost) -> None:
+    def __init__(self, host: Host, name: str) -> None:
         self._host = host
+        self._name = name
         self._instant = -1.0
         self._calls = 0
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._host, name)
-        setattr(self, name, value)  # a host's methods stay what they are
-        return value
+        self.node_id, self.rng = host.node_id, host.rng
+        self.now, self.position = host.now, host.position
+        self.send, self.withdraw = host.send, host.withdraw
+        self.watch_links, self.overhear = host.watch_links, host.overhear
+        self.notify = host.notify
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:
         """Call back when the clock says so, unless time stands still."""
@@ -99,8 +100,7 @@ class _WatchedHost:
         self._calls += 1
         if self._calls > STANDSTILL:
             raise EndlessError(
-                f"{self._host.spec.name} asks for call after call at {now:.3f} s: "
-                "virtual time stands still"
+                f"{self._name} asks for call after call at {now:.3f} s: virtual time stands still"
             )
         return self._host.call_later(delay, callback, *args)
 
@@ -138,6 +138,7 @@ class Observed(NullRecorder):
         """When a node or a client last sent anything."""
         self._frames = 0
         self._of_event: Counter[EventId] = Counter()
+        self._event_kinds = event_kinds()
         self._ids = [node.id for node in scenario.nodes]
         self._requests: dict[int, tuple[float, Frame]] = {}
         self._open: dict[tuple[int, int], tuple[float, Subscription]] = {}
@@ -156,7 +157,7 @@ class Observed(NullRecorder):
             self.kinds[kind] += 1
             if self.kinds[kind] == 1:
                 self.samples[kind] = datagram
-            if kind in EVENT_KINDS:
+            if kind in self._event_kinds:
                 self.last_frames[event] = (time, self._ids[station])
                 self._of_event[event] += 1
                 # A stranger's packet is heard by all, and each may send it on.
@@ -176,17 +177,17 @@ class Observed(NullRecorder):
         node = self._ids[station]
         if not to_client:
             self._requested(time, node, frame)
-        elif frame.kind == Kind.NOTIFY:
+        elif frame.kind == ClientKind.NOTIFY:
             event = (frame.publisher, frame.sequence)
             self.notices.append(Notice(time, node, event, frame.body))
-        elif frame.kind == Kind.ACK and decode_body(frame.body) is None:
+        elif frame.kind == ClientKind.ACK and decode_body(frame.body) is None:
             self._accepted(node, frame.originator)
 
     def _requested(self, time: float, node: int, frame: Frame) -> None:
         self._requests[frame.originator] = (time, frame)
-        if frame.kind == Kind.UNSUBSCRIBE:
+        if frame.kind == ClientKind.UNSUBSCRIBE:
             self._end(node, frame.sequence, time)
-        elif frame.kind == Kind.PUBLISH:
+        elif frame.kind == ClientKind.PUBLISH:
             event = Event.decode(frame.publisher, frame.sequence, frame.body)
             self.published.setdefault(event.id, Publishing(time, event, False))
 
@@ -194,10 +195,10 @@ class Observed(NullRecorder):
         time, frame = self._requests.pop(token, (0.0, None))
         if frame is None:
             return
-        if frame.kind == Kind.SUBSCRIBE:
+        if frame.kind == ClientKind.SUBSCRIBE:
             subscription = Subscription.decode(frame.body)
             self._open.setdefault((node, frame.sequence), (time, subscription))
-        elif frame.kind == Kind.PUBLISH:
+        elif frame.kind == ClientKind.PUBLISH:
             event = self.published[frame.publisher, frame.sequence].event
             self.published[event.id] = Publishing(time, event, True)
 
@@ -271,9 +272,8 @@ def observe(scenario: Scenario, service: type[Service] | None = None) -> Observe
     environment = scenario.environment()
 
     def make(host: Host, spec: NodeSpec) -> Service:
-        watched = _WatchedHost(cast(VirtualHost, host))
         try:
-            running = service_class(cast(Host, watched), environment, parameters)
+            running = service_class(_WatchedHost(host, spec.name), environment, parameters)
             services.append(running)
             return running
         except Exception as error:

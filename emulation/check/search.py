@@ -31,7 +31,7 @@ from emulation.check.properties.base import Property, Violation
 from emulation.errors import ScenarioError
 from emulation.scenario.faults import LONGEST
 from emulation.scenario.scenario import Scenario
-from nodeapp.wire import KINDS, Kind
+from nodeapp.kinds import KINDS
 
 CHUNK: Final = 100
 """Scenarios that hypothesis draws at a time."""
@@ -94,8 +94,7 @@ class SearchProgress:
 
     def frames(self) -> dict[str, int]:
         """Return how many messages of each of these kinds were sent between nodes."""
-        kinds = sorted(self.kinds)
-        return {Kind(kind).name: self.kinds[kind] for kind in kinds if kind in KINDS}
+        return {KINDS[kind].name: self.kinds[kind] for kind in sorted(self.kinds) if kind in KINDS}
 
     def unused(self) -> list[str]:
         """Return the names of the kinds that have a handler, which no message has called."""
@@ -103,7 +102,7 @@ class SearchProgress:
 
 
 def _names(kinds: Iterable[int]) -> list[str]:
-    return [Kind(kind).name for kind in sorted(kinds) if kind in KINDS]
+    return [KINDS[kind].name for kind in sorted(kinds) if kind in KINDS]
 
 
 Watch = Callable[[SearchProgress], None]
@@ -367,12 +366,12 @@ class Search:
 
     def _run_here(self, chunk: Chunk) -> None:
         try:
-            chunk.run(self._told)
+            chunk.run(self._report)
         except KeyboardInterrupt:
             self._count(chunk)
             raise
 
-    def _told(self, chunk: Chunk) -> None:
+    def _report(self, chunk: Chunk) -> None:
         if self._watch is not None:
             before = self.progress
             counters = ("kinds", "judged", "violated")

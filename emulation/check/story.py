@@ -7,8 +7,9 @@ from emulation.scenario.faults import Fault
 from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import Filter, format_attributes
+from nodeapp.kinds import name_of
 from nodeapp.predicates import Predicate
-from nodeapp.wire import Kind, WireError, decode
+from nodeapp.wire import WireError, decode
 
 
 def story(finding: Counterexample) -> list[str]:
@@ -100,7 +101,7 @@ def _sends(fault: Fault) -> str:
         what = f"{len(datagram)} bytes that are no frame"
     else:
         what = (
-            f"{Kind(frame.kind).name} (originator {frame.originator}, to {frame.destination}, "
+            f"{name_of(frame.kind)} (originator {frame.originator}, to {frame.destination}, "
             f"event {frame.sequence} of {frame.publisher}, ttl {frame.ttl}, hops {frame.hops}, "
             f"{len(frame.body)} bytes)"
         )

@@ -72,6 +72,9 @@ class TapConfig(MediumConfig):
     association: AssociationSpec = AssociationSpec()
     control: Path
     losses: Path | None = Field(default=None, description="file for the log of lost frames")
+    event_kinds: frozenset[int] = Field(
+        default=frozenset(), description="kinds of messages that are in that log"
+    )
     tick: float = Field(default=0.1, gt=0, le=60, description="seconds between position updates")
     mtu: int = Field(default=1500, ge=68, le=65_521)
     priority: PriorityName = "round-robin"

@@ -45,7 +45,8 @@ from emulation.scenario.faults import Fault
 from emulation.wifi.addressing import AdHocAddressing
 from emulation.wifi.cells import Cells, RadioChannel
 from emulation.wifi.layer2_update import layer2_update
-from nodeapp.wire import NODE_PORT, TrafficClass
+from nodeapp.kinds import TrafficClass
+from nodeapp.wire import NODE_PORT
 
 IPV4: Final = b"\x08\x00"
 DS_FIELD: Final = ETHERNET_HEADER + 1
@@ -92,7 +93,7 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
         self._disturbances = Disturbances(self.rng("disturbances"))
         if config.losses is not None and config.wire is None:
             epoch_ns = time.time_ns() - time.monotonic_ns()
-            self._log = log = LossLog(config.losses, epoch_ns)
+            self._log = log = LossLog(config.losses, epoch_ns, config.event_kinds)
             for channel, first in zip(self.channels, (0, self.stations), strict=False):
                 channel.medium.losses.log = log.of(self.names[first:], datagram_of)
 

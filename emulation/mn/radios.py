@@ -88,7 +88,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         """Whether the script set the address."""
         self.virtual = False
         """Whether it is an additional interface of a radio (`nvif`, `vssids`, WDS)."""
-        self.slowest_said = False
+        self.slowest_reported = False
         """Whether a link limit below the slowest rate has been reported."""
         super().__init__(name, node=node, mac=mac, moveIntfFn=lambda name, node: None)
 
@@ -461,12 +461,12 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         return mbps
 
     def _compare_with_slowest(self, mbps: float) -> None:
-        if self.slowest_said:
+        if self.slowest_reported:
             return
         spec = self._settings()
         slowest = min(rate.mbps for rate in spec.phy.rates)
         if mbps < slowest:
-            self.slowest_said = True
+            self.slowest_reported = True
             self.node.net.session.limit(
                 f"{self.name}: a link slower than {slowest:g} Mb/s",
                 f"frames are sent at {slowest:g} Mb/s, the slowest rate of 802.11{spec.standard}",

@@ -36,8 +36,9 @@ from emulation.media.control import ControlError, ControlServer
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import TOPIC, Event, Filter
+from nodeapp.kinds import ClientKind
 from nodeapp.pubsub.base import Route
-from nodeapp.wire import CLIENT_PORT, Frame, Kind, WireError, decode, decode_body, encode_body
+from nodeapp.wire import CLIENT_PORT, Frame, WireError, decode, decode_body, encode_body
 
 RETRY: Final = 0.5
 """Seconds without an acknowledgement after which a request is repeated."""
@@ -72,7 +73,7 @@ def request(operation: Operation, token: int) -> Frame:
     """Return the client protocol request that performs `operation`."""
     if operation.action == "publish":
         return Frame(
-            Kind.PUBLISH,
+            ClientKind.PUBLISH,
             token,
             0,
             operation.node,
@@ -83,7 +84,7 @@ def request(operation: Operation, token: int) -> Frame:
     if operation.action == "subscribe":
         wanted = [Filter.decode(operation.filter).encode(), operation.client_attributes]
         return Frame(
-            Kind.SUBSCRIBE,
+            ClientKind.SUBSCRIBE,
             token,
             0,
             operation.node,
@@ -93,11 +94,11 @@ def request(operation: Operation, token: int) -> Frame:
         )
     if operation.action == "advertise":
         body = encode_body(operation.event[TOPIC])
-        return Frame(Kind.ADVERTISE, token, 0, operation.node, hops=0, body=body)
+        return Frame(ClientKind.ADVERTISE, token, 0, operation.node, hops=0, body=body)
     if operation.action == "navigate":
         body = encode_body([operation.event[name] for name in Route._fields])
-        return Frame(Kind.NAVIGATE, token, 0, operation.node, hops=0, body=body)
-    return Frame(Kind.UNSUBSCRIBE, token, 0, operation.node, operation.subscription, hops=0)
+        return Frame(ClientKind.NAVIGATE, token, 0, operation.node, hops=0, body=body)
+    return Frame(ClientKind.UNSUBSCRIBE, token, 0, operation.node, operation.subscription, hops=0)
 
 
 def held(workload: Iterable[Operation], node: int, now: float) -> list[Operation]:
@@ -263,7 +264,7 @@ class Driver:
                 return
             except (ConnectionRefusedError, WireError):
                 continue
-            if frame.kind != Kind.ACK:
+            if frame.kind != ClientKind.ACK:
                 continue
             pending = self._waiting.pop(frame.originator, None)
             if pending is not None:

@@ -34,7 +34,7 @@ from emulation.network.processes import PROJECT
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.scenario import Scenario
 from nodeapp.installation import COMMAND, IS_CHECKOUT
-from nodeapp.wire import TrafficClass
+from nodeapp.kinds import TrafficClass
 
 RYU_PYTHON: Final = PROJECT / ".ryu" / "bin" / "python"
 SYSTEM_PYTHON: Final = Path("/usr/bin/python3")

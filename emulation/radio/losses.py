@@ -17,7 +17,7 @@ or out of reach when it began.  Rows are written `ROWS` at a time.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -25,13 +25,12 @@ from typing import Any, Final
 
 from emulation.radio.air import FrameJob, Transmission
 from emulation.radio.links import Links
-from nodeapp.wire import EVENT_KINDS, HEADER_LENGTH
+from nodeapp.wire import HEADER_LENGTH
 
 ROWS: Final = 1000
 COLUMNS: Final = (
     *("time_ns", "sender", "publisher", "sequence", "hops", "destination", "cause", "receivers"),
 )
-_CARRIES: Final = frozenset(int(kind) for kind in EVENT_KINDS)
 _EVENT: Final = struct.Struct(">12xIII")
 
 
@@ -55,10 +54,15 @@ class LossCause(StrEnum):
 
 
 class LossLog:
-    """The file of one run; `epoch_ns` is the Unix time of the media's time 0.  Raises OSError."""
+    """The file of one run.
 
-    def __init__(self, path: Path, epoch_ns: int) -> None:
+    `epoch_ns` is the Unix time of the media's time 0, `event_kinds` are the kinds of messages that
+    carry events.  Raises OSError.
+    """
+
+    def __init__(self, path: Path, epoch_ns: int, event_kinds: Container[int]) -> None:
         self.epoch_ns = epoch_ns
+        self.event_kinds = event_kinds
         self._file = path.open("w", encoding="utf-8")
         self._rows = [",".join(COLUMNS) + "\n"]
 
@@ -94,6 +98,7 @@ class MediumLog:
         self, log: LossLog, names: Sequence[str], datagram: Callable[[Any], bytes]
     ) -> None:
         self._log = log
+        self._event_kinds = log.event_kinds
         self._names = names
         self._datagram = datagram
 
@@ -105,7 +110,7 @@ class MediumLog:
         Negative receivers are nobody's (`emulation.radio.medium`).
         """
         datagram = self._datagram(frame)
-        if len(datagram) < HEADER_LENGTH or datagram[1] not in _CARRIES:
+        if len(datagram) < HEADER_LENGTH or datagram[1] not in self._event_kinds:
             return
         names = self._names
         destination, publisher, sequence = _EVENT.unpack_from(datagram)

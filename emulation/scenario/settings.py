@@ -84,7 +84,7 @@ class ScenarioSettings:
         missing = obstacle(name, environment) or service.misfit(environment, parameters)
         if missing:
             raise ScenarioError(missing)
-        if scenario.contacts is not None and (service.rounds_voids or service.has_rendezvous_cells):
+        if scenario.contacts is not None and service.needs_places:
             raise ScenarioError(
                 f"{name} routes to places, and contacts have none: choose another protocol"
             )

@@ -25,6 +25,7 @@ from emulation.radio.losses import LossLog
 from emulation.radio.medium import Medium
 from emulation.virtual.recording import Packet
 from nodeapp import wire
+from nodeapp.kinds import TrafficClass
 from nodeapp.wire import WireError
 
 
@@ -55,7 +56,7 @@ class Message:
     @property
     def is_routing(self) -> bool:
         """Whether it is a message of the routing protocol, which may overtake others in queues."""
-        return wire.traffic_class(self.datagram) is wire.TrafficClass.ROUTING_CONTROL
+        return wire.traffic_class(self.datagram) is TrafficClass.ROUTING_CONTROL
 
 
 Carried = tuple[Message, int, Packet]
@@ -78,8 +79,8 @@ class Channel(Protocol):
     """
 
     @property
-    def medium(self) -> Medium:
-        """The medium of the stations."""
+    def medium(self) -> Medium | None:
+        """The medium of the stations' radios; None: they are hosts on a switch."""
 
     @property
     def faults(self) -> RadioFaults:

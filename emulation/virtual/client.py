@@ -17,7 +17,8 @@ from emulation.virtual.packets import CLIENT
 from emulation.virtual.recording import VirtualRecorder
 from emulation.workloads.base import Operation
 from nodeapp.client_port import Address
-from nodeapp.wire import Kind, decode, decode_body
+from nodeapp.kinds import ClientKind
+from nodeapp.wire import decode, decode_body
 
 ADDRESS = ("127.0.0.1", CLIENT)
 
@@ -79,7 +80,9 @@ class WorkloadClient:
     def _receive(self, host: VirtualHost, _address: Address, datagram: bytes) -> None:
         self._record(host, datagram, to_client=True)
         frame = decode(datagram)
-        operation = self._waiting.pop(frame.originator, None) if frame.kind == Kind.ACK else None
+        operation = (
+            self._waiting.pop(frame.originator, None) if frame.kind == ClientKind.ACK else None
+        )
         if operation is None:
             return
         refusal = decode_body(frame.body)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, cast
 
 from emulation.radio.faults import Disturbances
 from emulation.scenario.faults import Fault, position_error
@@ -18,12 +17,22 @@ from emulation.virtual.channel import Carried, Channel, Hand, Message
 from emulation.virtual.clock import Clock
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.recording import VirtualRecorder
+from nodeapp.events import Event
 from nodeapp.pubsub.base import Service
 from nodeapp.wire import Frame
 
 
-class _Nobody:
+class _Nobody(Service):
     """Stands in for the service of a node app that is not running."""
+
+    def __init__(self) -> None:
+        """Have nothing of a service."""
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def disseminate(self, event: Event) -> None:
+        """Do nothing."""
 
     def receive(self, frame: Frame, sender: int) -> None:
         """Do nothing."""
@@ -147,5 +156,5 @@ class VirtualFaults:
             if timer.owner is host:
                 timer.cancel()
         host.running = False
-        host.service = cast(Service, cast(Any, _Nobody()))
+        host.service = _Nobody()
         host.link_failed = host.overheard = None

@@ -38,7 +38,8 @@ from emulation.virtual.packets import mac_of
 from emulation.virtual.recording import VirtualRecorder, unix_ns
 from emulation.wifi.cells import Cells, RadioChannel, faults_of
 from emulation.wifi.layer2_update import layer2_update
-from nodeapp.wire import TrafficClass, traffic_class
+from nodeapp.kinds import TrafficClass
+from nodeapp.wire import traffic_class
 
 TO_ALL: Final = b"\xff" * 6
 

@@ -18,6 +18,7 @@ from typing import Final
 
 from emulation.mobility.contacts import Contacts
 from emulation.radio.medium import BROADCAST as TO_ALL
+from emulation.radio.medium import Medium
 from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.virtual.adhoc import AdHocChannel
 from emulation.virtual.channel import Carried, Channel, Hand, Message
@@ -75,8 +76,6 @@ class Simulation:
             self.channel = WiredChannel(scenario, hand)
         else:
             self.channel = AdHocChannel(scenario, hand, self._unacknowledged)
-        self.medium = self.channel.medium
-        """The medium of the stations."""
         self._tick = _tick(scenario)
         self._last_move = max(node.waypoints[-1].time for node in scenario.nodes)
         self._indices = {node.id: index for index, node in enumerate(scenario.nodes)}
@@ -124,6 +123,12 @@ class Simulation:
         host.service = self._service(host)
         self._boot(host)
         self._client.returned(host)
+
+    @property
+    def medium(self) -> Medium:
+        """The medium of the stations' radios; hosts on a switch have none."""
+        assert self.channel.medium is not None
+        return self.channel.medium
 
     @property
     def now(self) -> float:

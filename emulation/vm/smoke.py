@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from nodeapp.wire import Kind
+from nodeapp.kinds import ClientKind, CommonKind
 
 RADIOS: Final = 2
 
@@ -70,10 +70,11 @@ def scenario() -> str:
         kinds: Counter[int] = Counter()
         for capture in Path(folder).glob("*/captures/*.pcap"):
             kinds.update(frames(capture))
-    for kind in (Kind.EVENT, Kind.NOTIFY):
+    for kind in (CommonKind.EVENT, ClientKind.NOTIFY):
         if not kinds[kind]:
             raise StepError(f"no frame of kind {kind.name} in the captures")
-    return f"{kinds[Kind.EVENT]} frames of events, {kinds[Kind.NOTIFY]} notifications captured"
+    events, notified = kinds[CommonKind.EVENT], kinds[ClientKind.NOTIFY]
+    return f"{events} frames of events, {notified} notifications captured"
 
 
 STEPS: Final[Sequence[tuple[str, Callable[[], str]]]] = (

@@ -21,8 +21,9 @@ from nodeapp import wire
 from nodeapp.events import MAX_EVENT, Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.predicates import Value
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.wire import Frame, WireError
 
 Handler = Callable[[Frame, int], None]
 HOLD_TIME: Final = 30.0
@@ -59,6 +60,8 @@ class Promises:
     """Whether all that holds also after nodes are gone for good, among the others."""
     misplaced: bool = True
     """Whether all that holds also while nodes take themselves to be elsewhere."""
+    wired: bool = False
+    """Whether all that is promised of hosts on one wired network, not over a radio."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,17 +213,8 @@ class Service(abc.ABC):
     """Whether clients' navigators should tell it where they are going (`Service.navigate`)."""
     needs_topic: ClassVar[bool] = False
     """Whether every event has to have a topic, and every filter a predicate `topic = ...`."""
-    is_overlay: ClassVar[bool] = False
-    """Whether nodes are peers of an overlay by interest, which has all parameters of
-    `nodeapp.pubsub.overlay.parameters.IdentifierParameters`; analyses count overlay hops then."""
-    has_rendezvous_cells: ClassVar[bool] = False
-    """Whether subscribers choose among a topic's rendezvous cells, which keep soft state, with the
-    messages and parameters of `nodeapp.pubsub.georendezvous`: analyses count choices and state."""
-    floods: ClassVar[bool] = False
-    """Whether every node that hears of an event sends it as often as the parameter `repeat` says,
-    once without one: a backend can then tell from a scenario what comes to its nodes."""
-    rounds_voids: ClassVar[bool] = False
-    """Whether GPSR brings what it sends to places: round voids, on ways of many hops."""
+    needs_places: ClassVar[bool] = False
+    """Whether it sends to places, so that nodes have to have some: with contacts alone none has."""
     modules: ClassVar[tuple[str, ...]] = ()
     """Packages that it needs beside the project's own, and that take long to load."""
     ports: ClassVar[tuple[int, ...]] = ()
@@ -278,8 +272,8 @@ class Service(abc.ABC):
         """Take a datagram that the neighbour `sender` transmitted; malformed ones are counted."""
         try:
             frame = wire.decode(datagram)
-        except WireError:
-            self.counters["malformed"] += 1
+        except WireError as error:
+            self.counters[error.counter] += 1
             return
         self.receive(frame, sender)
 
@@ -334,7 +328,7 @@ class Service(abc.ABC):
     def event_frame(self, event: Event, *, ttl: int = 0, hops: int = 0) -> Frame:
         """Return the frame of a local client's event, as this node makes it."""
         return Frame(
-            Kind.EVENT,
+            CommonKind.EVENT,
             self.host.node_id,
             publisher=event.publisher,
             sequence=event.sequence,
@@ -376,7 +370,7 @@ class Refreshing(Protocol):
     parameters: Any
 
     def refresh(self) -> None:
-        """Tell it again."""
+        """Send it again."""
 
 
 def refresh_forever(service: Refreshing) -> None:

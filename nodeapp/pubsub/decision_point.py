@@ -34,6 +34,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 from nodeapp.events import Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import Param
 from nodeapp.pubsub.base import (
     Environment,
@@ -48,13 +49,14 @@ from nodeapp.pubsub.messages import (
     MAX_TOPIC,
     Stamps,
     Subscriber,
+    TopicKind,
     decode_located,
     encode_subscription,
     issuer_of,
 )
 from nodeapp.pubsub.subscription_table import SubscriptionTable
 from nodeapp.pubsub.topic_hash import TopicHash
-from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Routing:
     make_router: Callable[[DecisionPoint], Router]
     """Returns the router of a node, which is to call `DecisionPoint.arrived`."""
     needs_position: bool = False
-    rounds_voids: bool = False
+    needs_places: bool = False
 
 
 class DecisionPoint(Service):
@@ -120,7 +122,7 @@ class DecisionPoint(Service):
         )
         if routing.needs_position:
             cls.promises = dataclasses.replace(cls.promises, misplaced=False)
-        cls.needs_position, cls.rounds_voids = routing.needs_position, routing.rounds_voids
+        cls.needs_position, cls.needs_places = routing.needs_position, routing.needs_places
         cls.needs_map, cls.needs_nodes = hashing.needs_map, hashing.needs_nodes
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
@@ -129,7 +131,7 @@ class DecisionPoint(Service):
         self.subscriptions = SubscriptionTable(parameters.subscription_timeout)
         """Of others, for which this node is the decision point."""
         self.arrivals: dict[int, Callable[[Frame], None]] = {
-            Kind.SUBSCRIPTION: self._subscription_arrived
+            TopicKind.SUBSCRIPTION: self._subscription_arrived
         }
         """What is done with frames that are for this node, by kind; the router carries these."""
         self.topic_hash = self.hashing(environment)
@@ -141,7 +143,7 @@ class DecisionPoint(Service):
     def start(self) -> None:
         self.handlers.update(self.router.handlers)
         self.handlers.update(dict.fromkeys(self.arrivals, self.router.receive))
-        self.handlers[Kind.SUBSCRIPTION] = self._subscription_received
+        self.handlers[TopicKind.SUBSCRIPTION] = self._subscription_received
         self.router.start()
         interval = self.parameters.refresh_interval
         self.host.call_later(self.host.rng.uniform(0.0, interval), refresh_forever, self)
@@ -170,7 +172,9 @@ class DecisionPoint(Service):
         assert topic is not None
         stamp = self.stamps.next(self.host.now())
         body = encode_subscription(subscription, self.location(), stamp)
-        self.send_to_point(topic, Frame(Kind.SUBSCRIPTION, self.host.node_id, hops=0, body=body))
+        self.send_to_point(
+            topic, Frame(TopicKind.SUBSCRIPTION, self.host.node_id, hops=0, body=body)
+        )
 
     def replaces(self, frame: Frame) -> Hashable:
         """Return a key that is the same for a frame of this node and what it makes out of date.
@@ -178,7 +182,7 @@ class DecisionPoint(Service):
         A refresh says what the one before it said, and newer: a router that lets frames wait needs
         to keep only the last one.  None if a frame makes nothing out of date.
         """
-        if frame.kind in (Kind.SUBSCRIPTION, Kind.ADVERTISEMENT):
+        if frame.kind in (TopicKind.SUBSCRIPTION, TopicKind.ADVERTISEMENT):
             return frame.kind, frame.destination, decode_located(frame.body).item
         return None
 
@@ -247,7 +251,7 @@ class Broker(DecisionPoint):
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
         super().__init__(host, environment, parameters)
-        self.arrivals[Kind.EVENT] = self._event_arrived
+        self.arrivals[CommonKind.EVENT] = self._event_arrived
         self._processed = EventIds()
 
     def disseminate(self, event: Event) -> None:

@@ -15,9 +15,10 @@ from typing import Annotated, Final
 
 from nodeapp.events import Event
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import Param
 from nodeapp.pubsub.base import Environment, EventIds, Service
-from nodeapp.wire import BROADCAST, Frame, Kind
+from nodeapp.wire import BROADCAST, Frame
 
 REPEAT_AFTER: Final = 0.05
 """Seconds between transmissions of an event at a node, at least."""
@@ -36,7 +37,6 @@ class Flooding(Service):
     """Every node rebroadcasts each event once."""
 
     Parameters = FloodingParameters
-    floods = True
 
     def __init__(
         self, host: Host, environment: Environment, parameters: FloodingParameters
@@ -44,7 +44,7 @@ class Flooding(Service):
         super().__init__(host, environment, parameters)
         self._parameters = parameters
         self._seen = EventIds()
-        self.handlers[Kind.EVENT] = self._event_received
+        self.handlers[CommonKind.EVENT] = self._event_received
 
     def start(self) -> None:
         """Do nothing yet: the protocol acts on events alone."""

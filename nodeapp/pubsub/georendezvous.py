@@ -51,29 +51,26 @@ from typing import Annotated, Any, Final
 from nodeapp.events import Event, Subscription
 from nodeapp.geometry import squared_distance
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind, Kind
 from nodeapp.parameters import Param, ParameterError
 from nodeapp.pubsub.base import Environment, Promises, RefusedError, Service, refresh_forever
 from nodeapp.pubsub.messages import (
     MAX_SUBSCRIPTION,
     MAX_TOPIC,
     Stamps,
+    TopicKind,
     decode_advertisement,
     encode_advertisement,
     encode_subscription,
 )
-from nodeapp.pubsub.rendezvous_cell import (
-    MAX_REPLICAS,
-    Key,
-    decode_prune,
-    encode_prune,
-)
+from nodeapp.pubsub.rendezvous_cell import MAX_REPLICAS, CellKind, Key, decode_prune, encode_prune
 from nodeapp.pubsub.rendezvous_choice import Choices, Stream
 from nodeapp.pubsub.rendezvous_member import RendezvousMember
 from nodeapp.pubsub.topic_hash import replica_location
 from nodeapp.routing.cell_hash_routing import CellHashRouting, CellRoutingParameters, grid_of
 from nodeapp.routing.cell_wire import CellRoute
 from nodeapp.routing.cells import Cell
-from nodeapp.wire import ANY_NODE, FLAG_EXPLORE, FLAG_REPLICA, Frame, Kind, WireError
+from nodeapp.wire import ANY_NODE, FLAG_EXPLORE, FLAG_REPLICA, Frame, WireError
 
 MAX_KNOWN: Final = 4096
 """Topics of which the cells, and publishers of which the choice is remembered, at most."""
@@ -127,7 +124,7 @@ class GeoRendezvous(Service):
     Parameters = GeoRendezvousParameters
     needs_position = True
     needs_topic = True
-    has_rendezvous_cells = True
+    needs_places = True
     # Section 2.1: nodes of adjacent cells are neighbours, whose side is range / (2 sqrt 2).  A walk
     # along a perimeter that changes under it begins again, up to 512 hops, on each of 8 ways.
     promises = Promises(reach=1 / (2 * math.sqrt(2)), frames=5_000, misplaced=False)
@@ -175,15 +172,15 @@ class GeoRendezvous(Service):
     def start(self) -> None:
         self.handlers.update(self.router.handlers)
         for kind in (
-            Kind.ADVERTISEMENT,
-            Kind.SUBSCRIPTION,
-            Kind.PRUNE,
-            Kind.DEMAND,
-            Kind.EVENT,
-            Kind.CELL_STATE,
+            TopicKind.ADVERTISEMENT,
+            TopicKind.SUBSCRIPTION,
+            CellKind.PRUNE,
+            CellKind.DEMAND,
+            CommonKind.EVENT,
+            CellKind.CELL_STATE,
         ):
             self.handlers[kind] = self._received
-        self.handlers[Kind.CELL_STATE_REQUEST] = self.member.state_requested
+        self.handlers[CellKind.CELL_STATE_REQUEST] = self.member.state_requested
         self.router.start()
         wait = self.host.rng.uniform(0.0, self.parameters.refresh_interval)
         self.host.call_later(wait, refresh_forever, self)
@@ -280,7 +277,9 @@ class GeoRendezvous(Service):
         assert topic is not None
         stamp = self.stamps.next(self.host.now())
         body = encode_subscription(subscription, self.location(), stamp)
-        self.send_to_point(Kind.SUBSCRIPTION, (topic, replica), body, flags=flags, publisher=taken)
+        self.send_to_point(
+            TopicKind.SUBSCRIPTION, (topic, replica), body, flags=flags, publisher=taken
+        )
 
     def _notified(self, frame: Frame, replica: int) -> None:
         """Take an event over a rendezvous cell, as a subscriber."""
@@ -314,7 +313,7 @@ class GeoRendezvous(Service):
         topic, publisher = stream
         stamp = self.stamps.next(self.host.now())
         body = encode_prune(topic, publisher, self.location(), stamp)
-        self.send_to_point(Kind.PRUNE, (topic, replica), body)
+        self.send_to_point(CellKind.PRUNE, (topic, replica), body)
 
     def _take(self, stream: Stream, replica: int) -> None:
         """Subscribe at a chosen rendezvous cell; publisher 0 of the stream names none."""
@@ -346,7 +345,7 @@ class GeoRendezvous(Service):
         for replica in range(self.parameters.replicas):
             stamp = self.stamps.next(self.host.now())
             body = encode_advertisement(topic, self.location(), stamp)
-            self.send_to_point(Kind.ADVERTISEMENT, (topic, replica), body)
+            self.send_to_point(TopicKind.ADVERTISEMENT, (topic, replica), body)
 
     def disseminate(self, event: Event) -> None:
         topic, now = event.topic, self.host.now()
@@ -387,11 +386,11 @@ class GeoRendezvous(Service):
 
     def for_this_node(self, frame: Frame, replica: int) -> None:
         """Take a frame that is for this very node."""
-        if frame.kind == Kind.EVENT:
+        if frame.kind == CommonKind.EVENT:
             self._notified(frame, replica)
-        elif frame.kind == Kind.DEMAND:
+        elif frame.kind == CellKind.DEMAND:
             self._demanded(frame, replica)
-        elif frame.kind == Kind.PRUNE:
+        elif frame.kind == CellKind.PRUNE:
             topic, _, _ = decode_prune(frame.body)
             if topic in self._published:
                 self._published[topic].demanded.pop(replica, None)

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 
 from nodeapp import wire
 from nodeapp.events import Event, Subscription
+from nodeapp.kinds import Kind, Role
 from nodeapp.pubsub.messages import split_list
 from nodeapp.wire import MAX_BODY, WireError
 
@@ -39,6 +40,12 @@ MAX_BYTES: Final = 4 << 20
 """Of the subscriptions in a table, encoded: entries alone do not bound its memory."""
 MAX_SUBSCRIPTION: Final = MAX_BODY - _HEAD.size - 8
 """Bytes of a filter with the subscriber's attributes that fit one frame."""
+
+
+class InterestKind(Kind):
+    """Messages that tell a neighbourhood of subscriptions."""
+
+    INTERESTS = 45, Role.DEMAND
 
 
 class Head(NamedTuple):

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from nodeapp import wire
 from nodeapp.events import Subscription
 from nodeapp.geometry import Point
+from nodeapp.kinds import Kind, Role
 from nodeapp.wire import BROADCAST, MAX_BODY, Frame, WireError
 
 T = TypeVar("T")
@@ -41,6 +42,14 @@ LIST_BYTES: Final = 1200
 MAX_PARTS: Final = 0xFFFF
 """Frames of one list at most."""
 MAX_STAMP: Final = 2**64 - 1
+
+
+class TopicKind(Kind):
+    """Messages between the clients of a topic and its decision point."""
+
+    SUBSCRIPTION = 3, Role.INTEREST
+    ADVERTISEMENT = 7
+    SUBSCRIBERS = 8, Role.DEMAND
 
 
 class Stamps:

@@ -24,11 +24,12 @@ from typing import Annotated, Final
 from nodeapp.geometry import Point, squared_distance
 from nodeapp.parameters import Param
 from nodeapp.pubsub.decision_point import Broker, DecisionPoint, Routing
+from nodeapp.pubsub.messages import TopicKind
 from nodeapp.pubsub.rendezvous import Rendezvous
 from nodeapp.pubsub.topic_hash import CellHash, LocationHash, WaypointHash
 from nodeapp.routing.gpsr import Gpsr
 from nodeapp.routing.gpsr_parameters import GpsrParameters
-from nodeapp.wire import ANY_NODE, BROADCAST, Frame, Kind
+from nodeapp.wire import ANY_NODE, BROADCAST, Frame
 
 NEAR: Final = 0.5
 """Share of the radio range: what is near a location if `proximity` is 0; K of 3.5."""
@@ -58,7 +59,7 @@ def _make_router(point: DecisionPoint) -> Gpsr:
         if not squared_k or squared_distance(router.neighbours.position(), location) > squared_k:
             return False
         point.arrived(frame)
-        if frame.kind == Kind.SUBSCRIPTION:
+        if frame.kind == TopicKind.SUBSCRIPTION:
             replica = router.located(point.replica(frame))
             point.host.send(BROADCAST, replica.encode())
         return True
@@ -79,7 +80,7 @@ def _make_router(point: DecisionPoint) -> Gpsr:
     return router
 
 
-GPSR = Routing(ProximityParameters, _make_router, needs_position=True, rounds_voids=True)
+GPSR = Routing(ProximityParameters, _make_router, needs_position=True, needs_places=True)
 
 
 class BrokerGpsr(Broker, routing=GPSR, hashing=LocationHash):

@@ -10,6 +10,7 @@ A module is loaded when its protocol is asked for, so that a node pays for its o
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from nodeapp.host import Host
+from nodeapp.kinds import KINDS, Kind, Role
 from nodeapp.parameters import convert, parameters_of
 from nodeapp.pubsub.base import Environment, Service
 
@@ -27,6 +29,9 @@ class Protocol:
 
     location: str
     summary: str
+    floods: bool = False
+    """Whether every node that hears of an event sends it as often as the parameter `repeat` says,
+    once without one: what comes to nodes is then known from a scenario before it runs."""
 
     @property
     def module(self) -> str:
@@ -49,7 +54,9 @@ class Protocol:
 
 PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
     {
-        "flooding": Protocol("flooding:Flooding", "every node rebroadcasts each event once"),
+        "flooding": Protocol(
+            "flooding:Flooding", "every node rebroadcasts each event once", floods=True
+        ),
         "semi-probabilistic": Protocol(
             "semi_probabilistic:SemiProbabilistic",
             "events follow nearby subscriptions, else a random fraction of the links",
@@ -137,6 +144,19 @@ def service_of(name: str) -> type[Service]:
     protocol of a run may be of another version.
     """
     return SYSTEMS[name].service if name in SYSTEMS else Service
+
+
+@functools.cache
+def kinds() -> Mapping[int, Kind]:
+    """Return the kinds of messages of all protocols, by number; imports the protocols."""
+    for protocol in PROTOCOLS.values():
+        importlib.import_module(protocol.module)
+    return MappingProxyType(KINDS)
+
+
+def kinds_of(*roles: Role) -> list[int]:
+    """Return the numbers of the kinds of all protocols that have one of some roles, ascending."""
+    return sorted(number for number, kind in kinds().items() if kind.role in roles)
 
 
 def obstacle(name: str, environment: Environment) -> str | None:

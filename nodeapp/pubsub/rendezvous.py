@@ -34,11 +34,13 @@ from typing import Annotated, Any, Final
 
 from nodeapp.events import Event, fingerprint
 from nodeapp.host import Host, Timer
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import Param
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.decision_point import DecisionPoint, DecisionPointParameters
 from nodeapp.pubsub.messages import (
     LIST_BYTES,
+    TopicKind,
     decode_advertisement,
     decode_subscribers,
     encode_advertisement,
@@ -46,7 +48,7 @@ from nodeapp.pubsub.messages import (
     issuer_of,
 )
 from nodeapp.pubsub.subscription_table import SubscriptionTable
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 
 MAX_WAITING: Final = 1024
 """Events of one topic that wait for a list at most."""
@@ -105,9 +107,9 @@ class Rendezvous(DecisionPoint):
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
         super().__init__(host, environment, parameters)
-        self.arrivals[Kind.EVENT] = self.deliver
-        self.arrivals[Kind.ADVERTISEMENT] = self._advertisement_arrived
-        self.arrivals[Kind.SUBSCRIBERS] = self._subscribers_arrived
+        self.arrivals[CommonKind.EVENT] = self.deliver
+        self.arrivals[TopicKind.ADVERTISEMENT] = self._advertisement_arrived
+        self.arrivals[TopicKind.SUBSCRIBERS] = self._subscribers_arrived
         self.listed = SubscriptionTable(parameters.subscription_timeout)
         """What rendezvous nodes told this node as a publisher."""
         self._advertised: dict[str, _Advertised] = {}
@@ -168,7 +170,9 @@ class Rendezvous(DecisionPoint):
 
     def _advertise(self, topic: str) -> None:
         body = encode_advertisement(topic, self.location(), self.stamps.next(self.host.now()))
-        self.send_to_point(topic, Frame(Kind.ADVERTISEMENT, self.host.node_id, hops=0, body=body))
+        self.send_to_point(
+            topic, Frame(TopicKind.ADVERTISEMENT, self.host.node_id, hops=0, body=body)
+        )
 
     def _subscribers_arrived(self, frame: Frame) -> None:
         now = self.host.now()
@@ -205,7 +209,9 @@ class Rendezvous(DecisionPoint):
             return
         self.counters["answered as rendezvous"] += 1
         for body in bodies:
-            answer = Frame(Kind.SUBSCRIBERS, self.host.node_id, frame.originator, hops=0, body=body)
+            answer = Frame(
+                TopicKind.SUBSCRIBERS, self.host.node_id, frame.originator, hops=0, body=body
+            )
             self.router.send(answer, location)
 
     def _list(self, topic: str, now: float) -> list[bytes] | None:

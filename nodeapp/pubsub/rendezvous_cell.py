@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 from nodeapp import wire
 from nodeapp.events import Event, Subscription
 from nodeapp.geometry import Point
+from nodeapp.kinds import Kind, Role
 from nodeapp.pubsub.messages import (
     LIMIT,
     MAX_STAMP,
@@ -48,6 +49,15 @@ MAX_REPLICAS: Final = 64
 
 Key = tuple[str, int]
 """A rendezvous point: topic and replica number."""
+
+
+class CellKind(Kind):
+    """Messages between the nodes of rendezvous cells, and to and from publishers."""
+
+    DEMAND = 50, Role.DEMAND
+    PRUNE = 51
+    CELL_STATE_REQUEST = 52
+    CELL_STATE = 53
 
 
 class Entry(NamedTuple):

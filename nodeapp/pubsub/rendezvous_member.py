@@ -20,14 +20,17 @@ from typing import Final, Protocol
 from nodeapp.events import Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host, Timer
+from nodeapp.kinds import CommonKind, Kind
 from nodeapp.pubsub.messages import (
     Stamps,
+    TopicKind,
     decode_advertisement,
     decode_located,
     encode_advertisement,
     issuer_of,
 )
 from nodeapp.pubsub.rendezvous_cell import (
+    CellKind,
     Entry,
     Key,
     RendezvousState,
@@ -39,7 +42,7 @@ from nodeapp.pubsub.rendezvous_cell import (
 from nodeapp.routing.cell_hash_routing import CellHashRouting
 from nodeapp.routing.cell_wire import CellRoute, decode_cell_route
 from nodeapp.routing.cells import Cell, adjacent, rank
-from nodeapp.wire import BROADCAST, FLAG_EXPLORE, FLAG_REPLICA, Frame, Kind, WireError
+from nodeapp.wire import BROADCAST, FLAG_EXPLORE, FLAG_REPLICA, Frame, WireError
 
 ANSWER_JITTER: Final = 0.05
 """Seconds in which the nodes of a cell answer one that asks for its state; the first one does."""
@@ -94,22 +97,22 @@ class RendezvousMember:
     def arrived(self, frame: Frame, route: CellRoute) -> None:
         """Take a frame for a rendezvous cell, which this node's cell is."""
         now, replica = self._host.now(), route.key
-        if frame.kind == Kind.EVENT:
+        if frame.kind == CommonKind.EVENT:
             self._relay(frame, route)
             return
-        if frame.kind == Kind.CELL_STATE:
+        if frame.kind == CellKind.CELL_STATE:
             self._store_state(frame)
             self._node.router.tell_cell(frame, route)
             return
         self._counters["served as rendezvous"] += 1
-        if frame.kind == Kind.PRUNE:
+        if frame.kind == CellKind.PRUNE:
             topic, publisher, stamp = decode_prune(frame.body)
             key = topic, replica
             changed = self.state.prune(key, frame.originator, publisher, stamp)
             self._node.router.tell_cell(frame, route)
             self._pruned[key, publisher] = now
             if changed and not self.state.wants(key, publisher, now):
-                self._tell_publisher(Kind.PRUNE, key, publisher)
+                self._tell_publisher(CellKind.PRUNE, key, publisher)
             return
         entry = self._entry(frame, replica)
         key = entry.key
@@ -127,12 +130,12 @@ class RendezvousMember:
             self._handled[key] = now
         for publisher in waiting:
             if self.state.wants(key, publisher, now):
-                self._tell_publisher(Kind.DEMAND, key, publisher)
+                self._tell_publisher(CellKind.DEMAND, key, publisher)
 
     def _entry(self, frame: Frame, replica: int) -> Entry:
         """Return what an ADVERTISEMENT or a SUBSCRIPTION says.  Raises `WireError`."""
         now, node = self._host.now(), issuer_of(frame)
-        if frame.kind == Kind.ADVERTISEMENT:
+        if frame.kind == TopicKind.ADVERTISEMENT:
             topic, location, stamp = decode_advertisement(frame.body)
             entry = Entry((topic, replica), node, stamp, now, location, None)
         else:
@@ -152,7 +155,7 @@ class RendezvousMember:
         if not known:
             return
         stamp = self._node.stamps.next(now)
-        if kind == Kind.DEMAND:
+        if kind == CellKind.DEMAND:
             body = encode_advertisement(topic, self._node.location(), stamp)
         else:
             body = encode_prune(topic, publisher, self._node.location(), stamp)
@@ -186,7 +189,7 @@ class RendezvousMember:
 
     def replica_received(self, frame: Frame) -> None:
         """Store what another node of this cell has received."""
-        if frame.kind == Kind.CELL_STATE:
+        if frame.kind == CellKind.CELL_STATE:
             route = decode_cell_route(frame.route)
             if route.sender == self._node.router.cell():
                 self._no_answer_needed(frame.destination)
@@ -196,24 +199,24 @@ class RendezvousMember:
         copied = self._node.router.of_this_cell(frame)
         if copied is None:
             return
-        if frame.kind == Kind.PRUNE:
+        if frame.kind == CellKind.PRUNE:
             topic, publisher, stamp = decode_prune(frame.body)
             key, now = (topic, copied.key), self._host.now()
             changed = self.state.prune(key, frame.originator, publisher, stamp)
             raced = self._pruned.get((key, publisher), -RACE) + RACE > now
             if changed and raced and not self.state.wants(key, publisher, now):
                 # Who got this prune did not know of the one that came here at the time.
-                self._tell_publisher(Kind.PRUNE, key, publisher)
-        elif frame.kind in (Kind.ADVERTISEMENT, Kind.SUBSCRIPTION):
+                self._tell_publisher(CellKind.PRUNE, key, publisher)
+        elif frame.kind in (TopicKind.ADVERTISEMENT, TopicKind.SUBSCRIPTION):
             entry = self._entry(frame, copied.key)
             known = frame.originator in self.state.publishers(entry.key)
             self._store(entry, frame)
-            if frame.kind == Kind.ADVERTISEMENT and not known:
+            if frame.kind == TopicKind.ADVERTISEMENT and not known:
                 now = self._host.now()
                 raced = self._handled.get(entry.key, -RACE) + RACE > now
                 if raced and self.state.wants(entry.key, entry.node, now):
                     # Who got the advertisement did not know of the subscription that came here.
-                    self._tell_publisher(Kind.DEMAND, entry.key, entry.node)
+                    self._tell_publisher(CellKind.DEMAND, entry.key, entry.node)
 
     def _store(self, entry: Entry, frame: Frame) -> bool:
         """Store what a frame says; return whether it was news."""
@@ -239,14 +242,14 @@ class RendezvousMember:
         for key, entries in left.items():
             for body in encode_state(entries, now):
                 self._counters["states handed over"] += 1
-                self._node.send_to_point(Kind.CELL_STATE, key, body)
+                self._node.send_to_point(CellKind.CELL_STATE, key, body)
         self.ask()
 
     def ask(self) -> None:
         """Ask the nodes around for the state of this node's cell."""
         own = self._node.router.cell()
         route = CellRoute(own, 0, own).encode()
-        frame = Frame(Kind.CELL_STATE_REQUEST, self._host.node_id, BROADCAST, route=route)
+        frame = Frame(CellKind.CELL_STATE_REQUEST, self._host.node_id, BROADCAST, route=route)
         self._host.send(BROADCAST, frame.encode())
 
     def state_requested(self, frame: Frame, sender: int) -> None:
@@ -274,7 +277,7 @@ class RendezvousMember:
         for body in encode_state(entries, now):
             self._counters["states told"] += 1
             frame = Frame(
-                Kind.CELL_STATE,
+                CellKind.CELL_STATE,
                 self._host.node_id,
                 sender,
                 flags=FLAG_REPLICA,

@@ -38,6 +38,7 @@ from typing import Annotated, Any
 
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import Param
 from nodeapp.pubsub.addressees import UNICAST, Addressing, broadcast_to, is_for
 from nodeapp.pubsub.base import (
@@ -50,6 +51,7 @@ from nodeapp.pubsub.base import (
 )
 from nodeapp.pubsub.interests import (
     MAX_SUBSCRIPTION,
+    InterestKind,
     InterestTable,
     decode_head,
     encode_interests,
@@ -57,7 +59,7 @@ from nodeapp.pubsub.interests import (
 from nodeapp.pubsub.messages import Stamps
 from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.routing.neighbours import Neighbours
-from nodeapp.wire import BROADCAST, Frame, Kind, WireError
+from nodeapp.wire import BROADCAST, Frame, WireError
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,9 @@ class SemiProbabilistic(Service):
         self._changing = False
         self._waiting: dict[tuple[int, int], Frame] = {}
         """Subscriptions that are about to be passed on, by subscriber and part."""
-        self.handlers[Kind.HELLO] = self.neighbours.hello_received
-        self.handlers[Kind.INTERESTS] = self._interests_received
-        self.handlers[Kind.EVENT] = self._event_received
+        self.handlers[CommonKind.HELLO] = self.neighbours.hello_received
+        self.handlers[InterestKind.INTERESTS] = self._interests_received
+        self.handlers[CommonKind.EVENT] = self._event_received
 
     def start(self) -> None:
         self.neighbours.start()
@@ -157,7 +159,7 @@ class SemiProbabilistic(Service):
         stamp = self._stamps.next(self.host.now())
         ttl = self.parameters.horizon - 1
         for body in encode_interests(stamp, (subscription.encode() for subscription in self.local)):
-            frame = Frame(Kind.INTERESTS, self.host.node_id, ttl=ttl, body=body)
+            frame = Frame(InterestKind.INTERESTS, self.host.node_id, ttl=ttl, body=body)
             self.host.send(BROADCAST, frame.encode())
 
     def _interests_received(self, frame: Frame, sender: int) -> None:

@@ -37,13 +37,14 @@ from typing import Annotated, Any, Final
 
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import Param
 from nodeapp.pubsub.addressees import UNICAST, Addressing, broadcast_to, is_for
 from nodeapp.pubsub.base import Environment, EventIds, Promises, RefusedError, Service
 from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, TableFullError, encode_pattern
 from nodeapp.pubsub.table_links import TableLinks
 from nodeapp.routing.spanning_tree import SpanningTree, TreeParameters
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 
 MAKE_BEFORE_BREAK: Final = "make-before-break"
 BREAK_BEFORE_MAKE: Final = "break-before-make"
@@ -113,7 +114,7 @@ class SubscriptionForwarding(Service):
         self._seen = EventIds()
         self.handlers.update(self.tree.handlers)
         self.handlers.update(self.entries.handlers)
-        self.handlers[Kind.EVENT] = self._event_received
+        self.handlers[CommonKind.EVENT] = self._event_received
 
     def start(self) -> None:
         self.tree.start()
@@ -180,5 +181,5 @@ class SubscriptionForwarding(Service):
             broadcast_to(self.host, onward, links)
 
     def _failed(self, neighbour: int, datagram: bytes) -> None:
-        if datagram[1] == Kind.EVENT:
+        if datagram[1] == CommonKind.EVENT:
             self.counters["events lost at a broken link"] += 1

@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 
 from nodeapp.host import Host, Timer
 from nodeapp.pubsub.patterns import PatternTable, TableFullError, covers, decode_pattern
-from nodeapp.pubsub.table_messages import UPDATE_BYTES, Acknowledgement, Update, chunk
-from nodeapp.wire import Frame, Kind
+from nodeapp.pubsub.table_messages import UPDATE_BYTES, Acknowledgement, TableKind, Update, chunk
+from nodeapp.wire import Frame
 
 LONGEST_RETRY: Final = 16.0
 """Times the first wait for an acknowledgement, which doubles each time: the longest one."""
@@ -119,7 +119,7 @@ class TableLink:
             self._told_at = self._table.changes
         update = Update(self._session, self._number, last, added, removed)
         frame = Frame(
-            Kind.SUBSCRIPTION_UPDATE, self._host.node_id, self._neighbour, body=update.encode()
+            TableKind.SUBSCRIPTION_UPDATE, self._host.node_id, self._neighbour, body=update.encode()
         )
         self._under_way = _UnderWay(update, frame.encode())
         self._send(self._retry)
@@ -213,7 +213,9 @@ class TableLink:
         self._reply(Acknowledgement(update.session, update.number, again))
 
     def _reply(self, ack: Acknowledgement) -> None:
-        frame = Frame(Kind.SUBSCRIPTION_ACK, self._host.node_id, self._neighbour, body=ack.encode())
+        frame = Frame(
+            TableKind.SUBSCRIPTION_ACK, self._host.node_id, self._neighbour, body=ack.encode()
+        )
         self._host.send(self._neighbour, frame.encode())
 
     def _ask(self, wait: float) -> None:

@@ -17,8 +17,8 @@ from nodeapp.host import Host, Timer
 from nodeapp.pubsub.messages import Stamps
 from nodeapp.pubsub.patterns import LOCAL, PatternTable
 from nodeapp.pubsub.table_link import TableLink
-from nodeapp.pubsub.table_messages import decode_acknowledgement, decode_update
-from nodeapp.wire import Frame, Kind
+from nodeapp.pubsub.table_messages import TableKind, decode_acknowledgement, decode_update
+from nodeapp.wire import Frame
 
 
 class TableLinks:
@@ -39,8 +39,8 @@ class TableLinks:
         self.table = PatternTable(limit)
         self.links: dict[int, TableLink] = {}
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
-            Kind.SUBSCRIPTION_UPDATE: self._update_received,
-            Kind.SUBSCRIPTION_ACK: self._ack_received,
+            TableKind.SUBSCRIPTION_UPDATE: self._update_received,
+            TableKind.SUBSCRIPTION_ACK: self._ack_received,
         }
         self._host = host
         self._retry = retry

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from nodeapp import wire
+from nodeapp.kinds import Kind, Role
 from nodeapp.pubsub.patterns import MAX_PATTERN
 from nodeapp.wire import WireError
 
@@ -23,6 +24,13 @@ MAX_SESSION: Final = 2**63 - 1
 MAX_NUMBER: Final = 2**32 - 1
 UPDATE_BYTES: Final = 1200
 """Of patterns in an update; with all headers it stays below an MTU of 1,500 bytes."""
+
+
+class TableKind(Kind):
+    """Messages by which neighbours keep their subscription tables."""
+
+    SUBSCRIPTION_UPDATE = 40, Role.DEMAND
+    SUBSCRIPTION_ACK = 41
 
 
 class Update(NamedTuple):

@@ -42,6 +42,7 @@ from typing import Any, Final
 
 from nodeapp.geometry import Point
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.routing import aodv_wire
 from nodeapp.routing.aodv_blacklist import Blacklist
 from nodeapp.routing.aodv_breaks import Breaks
@@ -51,13 +52,8 @@ from nodeapp.routing.aodv_parameters import AodvParameters
 from nodeapp.routing.aodv_repair import Repairs
 from nodeapp.routing.aodv_search import Searches, SeenRequests
 from nodeapp.routing.aodv_table import AodvRoute, RouteTable, following, is_reached, newer, raised
-from nodeapp.routing.aodv_wire import (
-    ACKNOWLEDGE,
-    DESTINATION_ONLY,
-    GRATUITOUS,
-    UNKNOWN,
-)
-from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_ONE_WAY, Frame, Kind, WireError
+from nodeapp.routing.aodv_wire import ACKNOWLEDGE, DESTINATION_ONLY, GRATUITOUS, UNKNOWN, AodvKind
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_ONE_WAY, Frame, WireError
 
 __all__ = ["Aodv", "AodvParameters"]
 
@@ -83,10 +79,10 @@ class Aodv:
         unreachable: Callable[[int], None] = lambda node: None,
     ) -> None:
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
-            Kind.HELLO: self._hello_received,
-            Kind.ROUTE_REQUEST: self._request_received,
-            Kind.ROUTE_REPLY: self._reply_received,
-            Kind.ROUTE_REPLY_ACK: self._acknowledgement_received,
+            CommonKind.HELLO: self._hello_received,
+            AodvKind.ROUTE_REQUEST: self._request_received,
+            AodvKind.ROUTE_REPLY: self._reply_received,
+            AodvKind.ROUTE_REPLY_ACK: self._acknowledgement_received,
         }
         self.table = RouteTable(parameters.delete_period)
         self.sequence = 1 + int(host.now() * CLOCK_RATE) % 0x7FFFFFFF
@@ -122,7 +118,7 @@ class Aodv:
             *(host, parameters, self.table, self._links, self._blacklist, errors, self._repairs),
             *(counters, self.handlers, self._send),
         )
-        self.handlers[Kind.ROUTE_ERROR] = self._breaks.error_received
+        self.handlers[AodvKind.ROUTE_ERROR] = self._breaks.error_received
         self._next_cleaning = 0.0
 
     def start(self) -> None:
@@ -213,7 +209,7 @@ class Aodv:
         else:
             self._host.send(next_hop, datagram)
 
-    def _found(self, destination: int, now: float, pacing: float = 0.0) -> None:
+    def _send_waiting(self, destination: int, now: float, pacing: float = 0.0) -> None:
         """Send what waits for a route to a destination, if there is one now.
 
         `pacing` are the seconds between two frames.
@@ -247,7 +243,7 @@ class Aodv:
         body = aodv_wire.RouteRequest(flags, self._request_id, sequence, self.sequence).encode()
         self._counters["route requests"] += 1
         self._links.broadcast(
-            Frame(Kind.ROUTE_REQUEST, self._me, destination, ttl=ttl - 1, body=body)
+            Frame(AodvKind.ROUTE_REQUEST, self._me, destination, ttl=ttl - 1, body=body)
         )
 
     def _request_received(self, frame: Frame, sender: int) -> None:
@@ -273,7 +269,7 @@ class Aodv:
             expires = before.expires
         sequence = request.originator_sequence
         if self.table.learn(originator, sequence, frame.hops, sender, now, expires, own=True):
-            self._found(originator, now)
+            self._send_waiting(originator, now)
         else:
             self.table.extend(originator, sender, now, expires)
         if target == self._me:
@@ -356,7 +352,7 @@ class Aodv:
             self._send_reply(target, self._reply_frame(target), gratuitous, now)
 
     def _reply_frame(self, to: int) -> Frame:
-        return Frame(Kind.ROUTE_REPLY, self._me, to, ttl=self._parameters.net_diameter - 1)
+        return Frame(AodvKind.ROUTE_REPLY, self._me, to, ttl=self._parameters.net_diameter - 1)
 
     def _send_reply(
         self, to: int, frame: Frame, reply: aodv_wire.RouteReply, now: float
@@ -387,7 +383,7 @@ class Aodv:
             raise WireError("a ROUTE_REPLY for no node")
         now = self._host.now()
         if reply.flags & ACKNOWLEDGE:
-            answer = Frame(Kind.ROUTE_REPLY_ACK, self._me, sender, body=aodv_wire.ACK_BODY)
+            answer = Frame(AodvKind.ROUTE_REPLY_ACK, self._me, sender, body=aodv_wire.ACK_BODY)
             self._host.send(sender, answer.encode())
         self._neighbour_heard(sender, None, now, now + self._active_timeout)
         target, lifetime = reply.destination, min(reply.lifetime, self._parameters.reply_lifetime)
@@ -400,7 +396,7 @@ class Aodv:
         self._links.on_active_route(expires)
         if frame.destination == self._me:
             self._searches.answered(target, reply.hops + 1, now)
-        self._found(target, now, self._parameters.buffer_pacing)
+        self._send_waiting(target, now, self._parameters.buffer_pacing)
         if frame.destination == self._me:
             return
         route = self._route(target, now)
@@ -451,7 +447,7 @@ class Aodv:
         if not self._parameters.neighbour_routes:
             return
         self.table.learn_neighbour(neighbour, sequence, now, expires)
-        self._found(neighbour, now)
+        self._send_waiting(neighbour, now)
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: valid routes, a few hundred at most, by destination."""

@@ -19,7 +19,8 @@ from nodeapp.routing.aodv_links import LinkMonitor
 from nodeapp.routing.aodv_parameters import AodvParameters
 from nodeapp.routing.aodv_repair import Repairs
 from nodeapp.routing.aodv_table import RouteTable
-from nodeapp.wire import Frame, Kind, decode
+from nodeapp.routing.aodv_wire import AodvKind
+from nodeapp.wire import Frame, decode
 
 
 class Breaks:
@@ -81,7 +82,7 @@ class Breaks:
         if frame.kind in self._control:
             if self._parameters.control_breaks:
                 self.link_broken(neighbour, now)
-            if frame.kind == Kind.ROUTE_REPLY:
+            if frame.kind == AodvKind.ROUTE_REPLY:
                 self._blacklist.failed(neighbour)
             return
         frame = frame._replace(hops=frame.hops - 1)

@@ -17,7 +17,8 @@ from nodeapp.routing import aodv_wire
 from nodeapp.routing.aodv_parameters import AodvParameters
 from nodeapp.routing.aodv_search import RateLimit
 from nodeapp.routing.aodv_table import AodvRoute, RouteTable
-from nodeapp.wire import BROADCAST, Frame, Kind
+from nodeapp.routing.aodv_wire import AodvKind
+from nodeapp.wire import BROADCAST, Frame
 
 
 class ErrorSender:
@@ -107,7 +108,7 @@ class ErrorSender:
         alone = len(neighbours) == 1 and not self._to_all
         to = next(iter(neighbours)) if alone else BROADCAST
         for body in aodv_wire.encode_errors(unreachable, flags):
-            frame = Frame(Kind.ROUTE_ERROR, self._host.node_id, to, body=body)
+            frame = Frame(AodvKind.ROUTE_ERROR, self._host.node_id, to, body=body)
             if to == BROADCAST:
                 self._broadcast(frame)
             else:

@@ -26,9 +26,10 @@ import math
 from typing import Final
 
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.routing import aodv_wire
 from nodeapp.routing.aodv_parameters import AodvParameters
-from nodeapp.wire import BROADCAST, Frame, Kind
+from nodeapp.wire import BROADCAST, Frame
 
 HELLO_JITTER: Final = 0.05
 """Share of HELLO_INTERVAL by which hellos come late at most.
@@ -120,6 +121,6 @@ class LinkMonitor:
         active = now < self._active_until and self._needs_hellos
         if active or self._says_hello:
             hello = aodv_wire.Hello(sequence, self._lifetime if active else 0.0)
-            self.broadcast(Frame(Kind.HELLO, self._host.node_id, body=hello.encode()))
+            self.broadcast(Frame(CommonKind.HELLO, self._host.node_id, body=hello.encode()))
             self._says_hello = active
         return self._interval + late

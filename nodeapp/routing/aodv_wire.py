@@ -21,6 +21,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from nodeapp.kinds import Kind, Role
 from nodeapp.wire import BROADCAST, WireError
 
 GRATUITOUS: Final = 0x01
@@ -51,6 +52,15 @@ _FIVE_HEADS: Final = (0x85, _WORD, _WORD, _WORD, _WORD, _WORD)
 _ARRAY_16: Final = 0x99  # CBOR: an array whose length takes 16 bits
 _ERROR_HEAD: Final = struct.Struct(">BHBI")
 _HELLO: Final = struct.Struct(">BBIBI")
+
+
+class AodvKind(Kind):
+    """AODV's messages, but for its beacons (`nodeapp.kinds.CommonKind`)."""
+
+    ROUTE_REQUEST = 4, Role.ROUTING
+    ROUTE_REPLY = 5, Role.ROUTING
+    ROUTE_ERROR = 6, Role.ROUTING
+    ROUTE_REPLY_ACK = 9, Role.ROUTING
 
 
 class RouteRequest(NamedTuple):

@@ -44,12 +44,13 @@ from typing import Annotated, Any, Final
 
 from nodeapp.geometry import Point
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import Param, ParameterError
 from nodeapp.routing.cell_wire import MAX_HOPS, CellRoute, decode_cell_route
 from nodeapp.routing.cells import Cell, CellGrid, largest_side, step
 from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.routing.neighbours import Neighbours, require_link_feedback
-from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind, decode
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, decode
 
 SMALLEST_SIDE: Final = 1.0
 """Metres a side: so that the routing extension can hold the cell of any position that a frame tells
@@ -127,7 +128,7 @@ class CellHashRouting:
         self.grid = grid_of(area, radio_range, parameters.cell_size)
         self.neighbours = Neighbours(host, parameters, radio_range)
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
-            Kind.HELLO: self.neighbours.hello_received
+            CommonKind.HELLO: self.neighbours.hello_received
         }
         self._host = host
         self._ttl = parameters.ttl
@@ -301,7 +302,7 @@ class CellHashRouting:
         """Return one of the nodes of a cell: for the frames of one event always the same."""
         if len(nodes) == 1:
             return nodes[0]
-        if frame.kind != Kind.EVENT:
+        if frame.kind != CommonKind.EVENT:
             return self._host.rng.choice(nodes)
         return draw(frame.publisher, frame.sequence, nodes)
 

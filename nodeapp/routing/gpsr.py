@@ -63,6 +63,7 @@ from nodeapp.geometry import (
     squared_distance,
 )
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import ParameterError
 from nodeapp.routing.gpsr_parameters import GpsrParameters
 from nodeapp.routing.neighbours import Neighbours, require_link_feedback
@@ -70,7 +71,6 @@ from nodeapp.wire import (
     ANY_NODE,
     Frame,
     GeoRoute,
-    Kind,
     WireError,
     decode,
     decode_geo_route,
@@ -108,7 +108,7 @@ class Gpsr:
     ) -> None:
         self.neighbours = neighbours or Neighbours(host, parameters, radio_range)
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
-            Kind.HELLO: self.neighbours.hello_received
+            CommonKind.HELLO: self.neighbours.hello_received
         }
         self._take_toured = toured
         self._host = host

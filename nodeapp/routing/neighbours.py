@@ -35,9 +35,10 @@ from typing import Final
 
 from nodeapp.geometry import Point, nudge, squared_distance
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import ParameterError
 from nodeapp.routing.gpsr_parameters import BeaconParameters
-from nodeapp.wire import BROADCAST, Frame, Kind, Whereabouts, WireError
+from nodeapp.wire import BROADCAST, Frame, Whereabouts, WireError
 
 _HELLO: Final = struct.Struct(">BBdBdBdBd")
 _ARRAY_OF_4: Final = 0x84
@@ -175,7 +176,9 @@ class Neighbours:
     def _send(self) -> None:
         route = b"" if self.extension is None else self.extension()
         body = encode_hello(*self.whereabouts())
-        frame = Frame(Kind.HELLO, self._host.node_id, sequence=self.began, route=route, body=body)
+        frame = Frame(
+            CommonKind.HELLO, self._host.node_id, sequence=self.began, route=route, body=body
+        )
         self._host.send(BROADCAST, frame.encode())
 
     def beacon_now(self) -> None:

@@ -56,18 +56,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import Param
 from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.routing.neighbours import Neighbours, require_link_feedback
-from nodeapp.routing.tree_beacon import (
-    MAX_CHILDREN,
-    MAX_COST,
-    MAX_RAISED,
-    TreeBeacon,
-    decode_tree,
-)
+from nodeapp.routing.tree_beacon import MAX_CHILDREN, MAX_COST, MAX_RAISED, TreeBeacon, decode_tree
 from nodeapp.routing.tree_roots import Roots
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.wire import Frame, WireError
 
 PROMPTLY: Final = 0.1
 """Share of B within which news are sent; and the time between two early beacons at least."""
@@ -138,7 +133,9 @@ class SpanningTree:
         failed: Callable[[int, bytes], None] = lambda to, datagram: None,
     ) -> None:
         self.neighbours = Neighbours(host, parameters, radio_range)
-        self.handlers: dict[int, Callable[[Frame, int], None]] = {Kind.HELLO: self._hello_received}
+        self.handlers: dict[int, Callable[[Frame, int], None]] = {
+            CommonKind.HELLO: self._hello_received
+        }
         self.links: set[int] = set()
         """The neighbours that are links of the tree; not to be changed."""
         self._host = host

@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nodeapp.wire import ADDRESSEES, CELL_WALK, CELLS, EVENT_KINDS
+from nodeapp.kinds import Role
+from nodeapp.pubsub.registry import kinds_of
+from nodeapp.wire import ADDRESSEES, CELL_WALK, CELLS
 
 Values = npt.NDArray[Any]
 
@@ -65,7 +67,7 @@ def record_batch(
             array = _addressees(kind, data, decoded)
         elif name == "body":
             with_body = is_frame & (decoded["kind"] >= bodies_from)
-            with_body |= by_cells & ~np.isin(decoded["kind"], EVENT_KINDS)
+            with_body |= by_cells & ~np.isin(decoded["kind"], kinds_of(Role.EVENT))
             array = _spans(data, decoded["body_offset"], decoded["body_length"], with_body)
         elif name == "route":
             length = decoded["route_length"]

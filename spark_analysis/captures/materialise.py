@@ -32,7 +32,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from emulation.scenario.runfolder import Run
-from nodeapp.wire import FIRST_CLIENT_KIND
+from nodeapp.kinds import FIRST_CLIENT_KIND
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.captures.source import Capture, CaptureSlice, plan, read_slice
 from spark_analysis.errors import AnalysisError

@@ -51,7 +51,7 @@ from capture.scan import (
     record_offsets,
     record_times,
 )
-from nodeapp.wire import FIRST_CLIENT_KIND
+from nodeapp.kinds import FIRST_CLIENT_KIND
 from spark_analysis.captures.batches import record_batch
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.errors import AnalysisError

@@ -21,7 +21,7 @@ from emulation.backends.virtual import VirtualBackend, simulate
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import ColumnRecorder, Observations, captures
-from nodeapp.wire import FIRST_CLIENT_KIND
+from nodeapp.kinds import FIRST_CLIENT_KIND
 from spark_analysis.captures.batches import record_batch
 from spark_analysis.captures.materialise import (
     FRAMES_FOLDER,

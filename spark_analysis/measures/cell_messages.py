@@ -1,6 +1,6 @@
 """Messages of rendezvous cells: what control messages that cells route say, from the radios.
 
-Of protocols whose subscribers choose among rendezvous cells (`Service.has_rendezvous_cells`);
+Of protocols over cell hash routing, whose subscribers choose among a topic's rendezvous cells;
 others have no rows, and cost no query.  A CELL_STATE lists several entries, and is a row for each,
 as if its ADVERTISEMENT or SUBSCRIPTION had come when the entry says that it did.
 """
@@ -19,12 +19,12 @@ from emulation.scenario.runfolder import Run
 from nodeapp import wire
 from nodeapp.auth import TRAILER
 from nodeapp.events import Subscription
-from nodeapp.pubsub.messages import decode_located
-from nodeapp.pubsub.registry import service_of
-from nodeapp.pubsub.rendezvous_cell import Entry, decode_prune, decode_state
+from nodeapp.pubsub.messages import TopicKind, decode_located
+from nodeapp.pubsub.rendezvous_cell import CellKind, Entry, decode_prune, decode_state
+from nodeapp.routing.cell_hash_routing import CellRoutingParameters
 from nodeapp.routing.cell_wire import decode_cell_route
 from nodeapp.routing.cells import Cell
-from nodeapp.wire import FLAG_SEALED, Kind, WireError
+from nodeapp.wire import FLAG_SEALED, WireError
 from spark_analysis.captures.schemas import (
     BINARY,
     BOOLEAN,
@@ -38,13 +38,14 @@ from spark_analysis.captures.schemas import (
 from spark_analysis.engine.tables import Inputs, Kept, Query
 from spark_analysis.measures.measure import Version
 from spark_analysis.measures.packets import PACKETS
+from spark_analysis.measures.runs import with_parameters
 
-VERSION: Final = Version(1, "757c1ee032fc")
+VERSION: Final = Version(1, "29e38cb8eca3")
 
-ENTRIES: Final = (Kind.ADVERTISEMENT, Kind.SUBSCRIPTION)
+ENTRIES: Final = (TopicKind.ADVERTISEMENT, TopicKind.SUBSCRIPTION)
 """Kinds of messages that the nodes of a rendezvous cell keep."""
 
-_KINDS: Final = (*ENTRIES, Kind.PRUNE, Kind.DEMAND, Kind.CELL_STATE)
+_KINDS: Final = (*ENTRIES, CellKind.PRUNE, CellKind.DEMAND, CellKind.CELL_STATE)
 
 CELL_MESSAGE: Final = run_schema(
     column("node_id", LONG, "node id of the sender or receiver of the frame"),
@@ -72,8 +73,7 @@ CELL_MESSAGES: Final = Query(make=lambda inputs: cell_messages(inputs), kept=Kep
 
 def with_cells(inputs: Inputs) -> list[Run]:
     """Return the runs of protocols whose subscribers choose among rendezvous cells."""
-    named = {run.name: service_of(run.scenario.protocol.name) for run in inputs.runs}
-    return [run for run in inputs.runs if named[run.name].has_rendezvous_cells]
+    return with_parameters(inputs, CellRoutingParameters)
 
 
 def replica() -> Column:
@@ -109,7 +109,7 @@ def entries_of(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     try:
         route = decode_cell_route(row["route"])
         base = dict(row) | _cell("cell", route.sender)
-        if row["kind"] == Kind.CELL_STATE:
+        if row["kind"] == CellKind.CELL_STATE:
             base |= _cell("target", route.target)
             entries = decode_state(body, row["time_ns"] / 1e9)
             yield from (base | _entry(row["time_ns"], body, len(entries), item) for item in entries)
@@ -127,10 +127,10 @@ def _cell(name: str, cell: Cell) -> dict[str, int]:
 
 def _topic_and_item(kind: int, body: bytes) -> tuple[str | None, bytes | None]:
     """Return the topic of a message, and its subscription if it is one.  Raises `WireError`."""
-    if kind == Kind.PRUNE:
+    if kind == CellKind.PRUNE:
         return decode_prune(body)[0], None
     item = decode_located(body).item
-    if kind == Kind.SUBSCRIPTION:
+    if kind == TopicKind.SUBSCRIPTION:
         return Subscription.decode(item).filter.topic, item
     topic = wire.decode_body(item)
     if not isinstance(topic, str):
@@ -140,7 +140,7 @@ def _topic_and_item(kind: int, body: bytes) -> tuple[str | None, bytes | None]:
 
 def _entry(now_ns: int, body: bytes, entries: int, entry: Entry) -> dict[str, Any]:
     """Return what an entry of a state says; its size is its share of the body."""
-    kind = Kind.ADVERTISEMENT if entry.subscription is None else Kind.SUBSCRIPTION
+    kind = TopicKind.ADVERTISEMENT if entry.subscription is None else TopicKind.SUBSCRIPTION
     age_ns = round((now_ns / 1e9 - entry.heard) * 1e3) * 1_000_000
     return {
         "time_ns": now_ns - age_ns,

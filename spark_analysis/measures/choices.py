@@ -25,7 +25,10 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from nodeapp.wire import ANY_NODE, FLAG_EXPLORE, FLAG_REPLICA, Kind
+from nodeapp.kinds import CommonKind
+from nodeapp.pubsub.messages import TopicKind
+from nodeapp.pubsub.rendezvous_cell import CellKind
+from nodeapp.wire import ANY_NODE, FLAG_EXPLORE, FLAG_REPLICA
 from spark_analysis.captures.schemas import DOUBLE, INT, LONG, STRING, column, run_schema
 from spark_analysis.engine.tables import Inputs, Kept, SummaryColumn, Table
 from spark_analysis.measures.cell_messages import CELL_MESSAGES, replica, with_cells
@@ -41,7 +44,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "c1337398134e")
+VERSION: Final = Version(1, "5f77ce88525f")
 
 
 APART: Final = 0.1
@@ -62,7 +65,7 @@ def _explored(inputs: Inputs) -> DataFrame:
     """
     explored = inputs.of(CELL_MESSAGES).filter(
         sf.col("sent")
-        & (sf.col("kind") == Kind.SUBSCRIPTION)
+        & (sf.col("kind") == TopicKind.SUBSCRIPTION)
         & sf.col("target_row").isNull()
         & (sf.col("issuer") == sf.col("node_id"))
         & (sf.col("hops") == 1)
@@ -86,7 +89,7 @@ def _copied() -> Column:
 def _arrived(inputs: Inputs) -> DataFrame:
     """Return a row an arrival of an event at a node that it is addressed to."""
     arrived = inputs.of(PACKETS).filter(
-        (sf.col("kind") == Kind.EVENT)
+        (sf.col("kind") == CommonKind.EVENT)
         & ~sf.col("sent")
         & (sf.col("destination") == sf.col("node_id"))
         & sf.col("route").isNotNull()
@@ -108,7 +111,7 @@ def _pruned(inputs: Inputs) -> DataFrame:
         inputs.of(CELL_MESSAGES)
         .filter(
             sf.col("sent")
-            & (sf.col("kind") == Kind.PRUNE)
+            & (sf.col("kind") == CellKind.PRUNE)
             & (sf.col("destination") == ANY_NODE)
             & (sf.col("issuer") == sf.col("node_id"))
             & (sf.col("hops") == 1)

@@ -19,7 +19,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from nodeapp.events import Event
-from nodeapp.wire import CLIENT_PORT, FIRST_CLIENT_KIND, Kind, WireError, encode_body
+from nodeapp.kinds import FIRST_CLIENT_KIND, ClientKind
+from nodeapp.wire import CLIENT_PORT, WireError, encode_body
 from spark_analysis.captures.schemas import (
     BINARY,
     INT,
@@ -35,7 +36,7 @@ from spark_analysis.measures.columns import EVENT
 from spark_analysis.measures.measure import Version
 from spark_analysis.measures.nodes import NODES
 
-VERSION: Final = Version(1, "d2a2826688fe")
+VERSION: Final = Version(1, "9e8bf92d4aaf")
 
 _DONE: Final = encode_body(None)
 """Body of the ACK of a request that was done."""
@@ -79,7 +80,7 @@ def client_messages(frames: DataFrame, nodes: DataFrame) -> DataFrame:
 def requests(messages: DataFrame) -> DataFrame:
     """Return the requests among `client_messages` that were not refused."""
     refused = messages.filter(
-        ~sf.col("request") & (sf.col("kind") == Kind.ACK) & (sf.col("body") != sf.lit(_DONE))
+        ~sf.col("request") & (sf.col("kind") == ClientKind.ACK) & (sf.col("body") != sf.lit(_DONE))
     ).select("run", "node_id", "client", "token", sf.col("destination").alias("kind"))
     return messages.filter("request").join(
         sf.broadcast(refused), ["run", "node_id", "client", "token", "kind"], "left_anti"
@@ -111,7 +112,7 @@ def publications(requests: DataFrame) -> DataFrame:
     """
     first = (
         requests.filter(
-            (sf.col("kind") == Kind.PUBLISH)
+            (sf.col("kind") == ClientKind.PUBLISH)
             & (sf.col("publisher") == sf.col("node_id"))
             & (sf.col("sequence") > 0)
         )

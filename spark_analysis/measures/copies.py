@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from nodeapp.wire import Kind
+from nodeapp.kinds import CommonKind
 from spark_analysis.captures.schemas import DOUBLE, column
 from spark_analysis.engine.tables import Inputs, SummaryColumn
 from spark_analysis.measures.columns import EVENT
@@ -19,13 +19,13 @@ from spark_analysis.measures.measure import Version
 from spark_analysis.measures.packets import PACKETS
 from spark_analysis.report.metric import MeasuredMetric, significant
 
-VERSION: Final = Version(1, "8fa351bbc79d")
+VERSION: Final = Version(1, "60fe5c342ee8")
 
 
 def copies(inputs: Inputs) -> DataFrame:
     """Return run and copies: of runs with events that are addressed to nodes."""
     received = inputs.of(PACKETS).filter(
-        (sf.col("kind") == Kind.EVENT)
+        (sf.col("kind") == CommonKind.EVENT)
         & ~sf.col("sent")
         & (sf.col("destination") == sf.col("node_id"))
     )
@@ -41,7 +41,7 @@ COPIES: Final = MeasuredMetric(
         make=copies,
     ),
     title="Duplicate copies",
-    caption="Copies of an event that reach a node which it is addressed to, beyond the first; none "
+    caption="Copies of an event, beyond the first, that reach a node it is addressed to; none "
     "of them reaches a client.",
     unit="copies",
     text=significant,

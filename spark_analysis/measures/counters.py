@@ -14,7 +14,7 @@ only; a run ends its traffic first, so that nothing is.
 At a handover the two may differ.  Open vSwitch works out at the next revalidation
 (`REVALIDATION_MS`) by which flows frames have come that it passed before, with the flows that are
 there by then: so a unicast that a bridge dropped, because its station was not there yet, counts as
-passed on if the station came meanwhile, and the other way about.  What came from the broker is
+passed on if the station came meanwhile, and vice versa.  What came from the broker is
 counted right in either case.
 """
 
@@ -36,7 +36,7 @@ from emulation.network.controller.flows import (
 from emulation.network.switches import REVALIDATION_MS
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
-from nodeapp.wire import TrafficClass
+from nodeapp.kinds import TrafficClass
 from spark_analysis.captures.schemas import LONG, STRING, column, run_schema
 from spark_analysis.engine.tables import Inputs, Table, local_rows
 from spark_analysis.measures.measure import Measure, Section, Version
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "c826d033ee6d")
+VERSION: Final = Version(1, "9da3e661e2b7")
 
 
 COUNTED: Final = (
@@ -174,7 +174,7 @@ def _around_handovers(frame: pd.DataFrame, moves: int) -> str:
     return (
         " All of these are frames to stations, which came to an access point "
         f"{count(moves)} times: what its bridge dropped in the {REVALIDATION_MS} ms before may be "
-        "counted as passed on, and the other way about."
+        "counted as passed on, and vice versa."
     )
 
 

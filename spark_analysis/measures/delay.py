@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from nodeapp.pubsub.registry import service_of
+from nodeapp.routing.gpsr_parameters import GpsrParameters
 from spark_analysis.captures.schemas import (
     CLIENT,
     DOUBLE,
@@ -159,7 +160,8 @@ def distribution(tables: RunTables) -> Drawing:
     drawing = delay_cdf(floats(delay["delay"]), hops)
     longest = int(hops.max(initial=0))
     service = service_of(tables.scenario.protocol.name)
-    if longest < LONG_ROUTE or not service.rounds_voids:
+    by_gpsr = service.needs_places and issubclass(service.Parameters, GpsrParameters)
+    if longest < LONG_ROUTE or not by_gpsr:
         return drawing
     why = (
         f" The longest route has {longest} hops: if no neighbour is nearer to the destination, GPSR"

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from emulation.scenario.prompt import told_commands
 from nodeapp.events import Event, Subscription
-from nodeapp.wire import Kind
+from nodeapp.kinds import ClientKind
 from spark_analysis.captures.schemas import (
     BOOLEAN,
     CLIENT,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "5d9cac30c1c8")
+VERSION: Final = Version(1, "56948c3c4e8d")
 
 
 LATE: Final = 45.0
@@ -204,7 +204,7 @@ def notifications(messages: DataFrame) -> DataFrame:
     `messages` are `measures.clients.client_messages`.
     """
     return (
-        messages.filter(~sf.col("request") & (sf.col("kind") == Kind.NOTIFY))
+        messages.filter(~sf.col("request") & (sf.col("kind") == ClientKind.NOTIFY))
         .withColumnRenamed("node_id", "receiver")
         .groupBy(*PAIR)
         .agg(

@@ -72,8 +72,8 @@ MEANING: Final[Mapping[Cause, str]] = {
     Cause.LINK_DOWN: "the link had failed, or a partition lay across it",
     Cause.DISTURBED: "a fault `disturb` took it between the two nodes, after it had arrived",
     Cause.NOT_KNOWN: "the node had the event and did not send it on: it had no such subscription",
-    Cause.NO_ROUTE: "the node knew where to, or was on the way, and did not send it on",
-    Cause.OUT_OF_RANGE: "the next node was out of radio range, or no way of nodes in range led on",
+    Cause.NO_ROUTE: "the node knew where to send it, or was on the way, and did not",
+    Cause.OUT_OF_RANGE: "the next node was out of radio range, or no path of nodes in range led on",
     Cause.RETRIES: "a unicast was not acknowledged, however often it was sent",
     Cause.COLLISION: "another transmission overlapped the broadcast",
     Cause.NOISE: "bit errors in the broadcast, near the end of the range",
@@ -400,7 +400,7 @@ class EventTrace:
         return self._not_sent_on(self._holders[node], receiver)
 
     def _cut_off(self, receiver: int, holders: Mapping[int, Hop]) -> Lost:
-        """Return where an event stopped that no way of nodes and links that are up leads on."""
+        """Return where an event stopped that no path of nodes and links that are up leads on."""
         time_ns, around = self._published.time_ns, self._around
         way = self._way(receiver, holders, faults=False)
         if way is None:

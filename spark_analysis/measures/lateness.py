@@ -173,7 +173,7 @@ def check_table(run: Run, lateness: pd.DataFrame) -> TextTable:
         )
     return TextTable(
         "Fidelity",
-        "Measured by the processes that make the emulation; the last rows by captures: from radio "
+        "Measured by the emulation's own processes; the last rows by captures: from radio "
         "to radio less airtime, waiting for the channel included." + uplink,
         ("check", "verdict", "value", "limit"),
         [

@@ -34,8 +34,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from emulation.scenario.access_point import MESH
+from nodeapp.kinds import ClientKind, CommonKind
+from nodeapp.pubsub.mesh.messages import MeshKind
 from nodeapp.pubsub.registry import service_of
-from nodeapp.wire import Kind
 from spark_analysis.captures.schemas import DOUBLE, INT, LONG, column, run_schema
 from spark_analysis.engine.tables import Inputs, Kept, Query, SummaryColumn, Table
 from spark_analysis.measures.clients import MESSAGES, REQUESTS
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "976e52b4ce78")
+VERSION: Final = Version(1, "a07f853955da")
 
 
 LEGS: Final = Table(
@@ -119,7 +120,7 @@ def _starts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _windows(inputs: Inputs) -> DataFrame:
     """Return run, client, leg, start_ns, end_ns."""
-    routes = inputs.of(REQUESTS).filter(sf.col("kind") == Kind.NAVIGATE)
+    routes = inputs.of(REQUESTS).filter(sf.col("kind") == ClientKind.NAVIGATE)
     starts = routes.select("run", "node_id", "time_ns", "body").mapInArrow(_starts, _STARTS)
     by_client = Window.partitionBy("run", "client").orderBy("told_ns")
     return starts.withColumns(
@@ -136,7 +137,7 @@ def _delivered(inputs: Inputs) -> DataFrame:
     """Return a row an event and client: packets, delay, waiting and when it was published."""
     packets = inputs.of(PACKETS)
     of_client = [*EVENT, "client"]
-    delivery = packets.filter(sf.col("kind") == Kind.DELIVERY).withColumnRenamed(
+    delivery = packets.filter(sf.col("kind") == MeshKind.DELIVERY).withColumnRenamed(
         "destination", "client"
     )
     sent = delivery.filter("sent")
@@ -147,8 +148,8 @@ def _delivered(inputs: Inputs) -> DataFrame:
         sf.min_by("originator", "time_ns").alias("serving"),
     )
     # Arrivals of an event at each broker: along the graph, or from a client there.
-    requested = inputs.of(REQUESTS).filter(sf.col("kind") == Kind.PUBLISH)
-    by_graph = packets.filter((sf.col("kind") == Kind.EVENT) & ~sf.col("sent"))
+    requested = inputs.of(REQUESTS).filter(sf.col("kind") == ClientKind.PUBLISH)
+    by_graph = packets.filter((sf.col("kind") == CommonKind.EVENT) & ~sf.col("sent"))
     arrived = (
         by_graph.select(*EVENT, "node_id", "time_ns")
         .unionByName(requested.select(*EVENT, "node_id", "time_ns"))
@@ -160,7 +161,7 @@ def _delivered(inputs: Inputs) -> DataFrame:
     )
     notified = (
         inputs.of(MESSAGES)
-        .filter(~sf.col("request") & (sf.col("kind") == Kind.NOTIFY))
+        .filter(~sf.col("request") & (sf.col("kind") == ClientKind.NOTIFY))
         .groupBy(*EVENT, sf.col("node_id").alias("client"))
         .agg(sf.min("time_ns").alias("notified_ns"))
     )
@@ -225,7 +226,7 @@ def legs(inputs: Inputs) -> DataFrame:
     on_mesh = sf.col("interface") == MESH
     probes = (
         inputs.of(PACKETS)
-        .filter((sf.col("kind") == Kind.PROBE) & sf.col("sent"))
+        .filter((sf.col("kind") == MeshKind.PROBE) & sf.col("sent"))
         .withColumnRenamed("originator", "client")
         .join(sf.broadcast(windows), ["run", "client"])
         .filter(_in_leg("time_ns"))

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from emulation.mobility.trajectory import Trace, until
-from nodeapp.wire import Kind
+from nodeapp.kinds import CommonKind
 from spark_analysis.captures.schemas import DOUBLE, LONG, column, run_schema
 from spark_analysis.engine.pandas_rows import tuples
 from spark_analysis.engine.tables import Table
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_analysis.report import node_map
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "22f808933117")
+VERSION: Final = Version(1, "d0b410153267")
 
 
 LINKS: Final = Table(
@@ -51,7 +51,7 @@ def links(packets: DataFrame, runs: DataFrame) -> DataFrame:
     A HELLO goes one hop, so its originator is its sender.
     """
     table = (
-        packets.filter((sf.col("kind") == Kind.HELLO) & ~sf.col("sent"))
+        packets.filter((sf.col("kind") == CommonKind.HELLO) & ~sf.col("sent"))
         .groupBy("run", sf.col("node_id").alias("receiver"), sf.col("originator").alias("sender"))
         .agg(
             sf.count("*").alias("hellos"),

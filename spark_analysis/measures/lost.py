@@ -23,7 +23,10 @@ from pyspark.sql.types import StructType
 from emulation.mobility.contacts import Contacts
 from emulation.mobility.trajectory import Trace
 from emulation.scenario.runfolder import Run
-from nodeapp.wire import EVENT_KINDS, FLAG_REPLICA, Kind
+from nodeapp.kinds import Role
+from nodeapp.pubsub.messages import TopicKind
+from nodeapp.pubsub.registry import kinds_of
+from nodeapp.wire import FLAG_REPLICA
 from spark_analysis.captures.schemas import (
     BOOLEAN,
     CLIENT,
@@ -67,15 +70,10 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(3, "c7467453888a")
+VERSION: Final = Version(3, "d4e57e5c7e05")
 
 MOST: Final = 12
 """Nodes and links in the table of places."""
-SPREADS_TO_PUBLISHERS: Final = (
-    *(Kind.SUBSCRIBERS, Kind.SUBSCRIPTION_UPDATE, Kind.INTERESTS, Kind.DEMAND, Kind.ANNOUNCE),
-)
-"""Kinds without which a publisher's own node does not know where to send an event."""
-SPREADS: Final = (Kind.SUBSCRIPTION, *SPREADS_TO_PUBLISHERS)
 
 _MISSING, _HOP, _LOSS = "missing", "hop", "loss"
 
@@ -154,7 +152,7 @@ def _hops(inputs: Inputs, events: DataFrame) -> DataFrame:
         sf.broadcast(nodes.select("run", sf.col("ip").alias(ip), sf.col("node_id").alias(name)))
         for ip, name in (("ip_src", "source"), ("ip_dst", "target"))
     )
-    carries = sf.col("kind").isin([int(kind) for kind in EVENT_KINDS])
+    carries = sf.col("kind").isin(kinds_of(Role.EVENT))
     for_it = addressed() & (sf.col("target").isNull() | (sf.col("target") == sf.col("node_id")))
     return (
         inputs.of(PACKETS)
@@ -221,7 +219,7 @@ def conditions(inputs: Inputs) -> dict[str, Conditions]:
     known: dict[str, set[tuple[int, int]]] = {}
     kept = (
         inputs.of(PACKETS)
-        .filter((sf.col("kind") == Kind.SUBSCRIPTION) & addressed())
+        .filter((sf.col("kind") == TopicKind.SUBSCRIPTION) & addressed())
         .groupBy("run", "node_id", "originator")
         .agg(sf.max(sf.col("sent") & (sf.col("flags").bitwiseAND(FLAG_REPLICA) == 0)).alias("on"))
     )
@@ -281,8 +279,8 @@ def _conditions(
         disturbed=pairs["disturb"],
         lines=lines,
         known=known,
-        spreads=bool(kinds & set(SPREADS)),
-        spreads_to_publishers=bool(kinds & set(SPREADS_TO_PUBLISHERS)),
+        spreads=not kinds.isdisjoint(kinds_of(Role.INTEREST, Role.DEMAND)),
+        spreads_to_publishers=not kinds.isdisjoint(kinds_of(Role.DEMAND)),
         contacts=None
         if scenario.contacts is None
         else Contacts(scenario.contacts, [node.id for node in scenario.nodes]),

@@ -13,7 +13,7 @@ its loopback shows them, and from the overlay's rules in the scenario:
 A peer sends heartbeats to all its links, so the peers to which it sends them in one interval of
 heartbeats are its table: chosen and incoming links, and its ring.
 
-Protocols that are not overlays (`Service.is_overlay`) have no rows, and cost no query.
+Overlays are the protocols with `IdentifierParameters`; others have no rows, and cost no query.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from pyspark.sql import functions as sf
 
 from emulation.scenario.runfolder import Run
 from nodeapp.events import Subscription
+from nodeapp.kinds import Role
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits, covers, identifier
+from nodeapp.pubsub.overlay.messages import OverlayKind
+from nodeapp.pubsub.overlay.parameters import IdentifierParameters
 from nodeapp.pubsub.overlay.space import Space
-from nodeapp.pubsub.registry import service_of
-from nodeapp.wire import EVENT_KINDS, Kind
+from nodeapp.pubsub.registry import kinds_of
 from spark_analysis.captures.schemas import (
     BOOLEAN,
     DOUBLE,
@@ -53,7 +55,7 @@ from spark_analysis.measures.columns import EVENT, mean_a_run
 from spark_analysis.measures.delivery import DELIVERY
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.packets import PACKETS
-from spark_analysis.measures.runs import RUNS
+from spark_analysis.measures.runs import RUNS, with_parameters
 from spark_analysis.measures.subscriptions import SUBSCRIPTIONS
 from spark_analysis.report.metric import AgreementBound, MeasuredMetric, significant
 from spark_analysis.report.quantities import count, number, share
@@ -63,11 +65,11 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "9903a084072a")
+VERSION: Final = Version(1, "ebfaadd841c0")
 
 
 def _overlays(inputs: Inputs) -> list[Run]:
-    return [run for run in inputs.runs if service_of(run.scenario.protocol.name).is_overlay]
+    return with_parameters(inputs, IdentifierParameters)
 
 
 class _Rules:
@@ -139,7 +141,7 @@ def _first(
     """Yield event, receiver, depth and hops of each peer's first reception."""
     arrived = inputs.of(PACKETS).filter(
         sf.col("run").isin(names)
-        & sf.col("kind").isin([int(kind) for kind in EVENT_KINDS])
+        & sf.col("kind").isin(kinds_of(Role.EVENT))
         & ~sf.col("sent")
         & (sf.col("destination") == sf.col("node_id"))
     )
@@ -188,7 +190,9 @@ def table_sizes(inputs: Inputs) -> DataFrame:
     since = (sf.col("time_ns") - sf.col("epoch_ns")) / sf.lit(1e9)
     return (
         inputs.of(PACKETS)
-        .filter((sf.col("kind") == Kind.HEARTBEAT) & (sf.col("originator") == sf.col("node_id")))
+        .filter(
+            (sf.col("kind") == OverlayKind.HEARTBEAT) & (sf.col("originator") == sf.col("node_id"))
+        )
         .filter("sent")
         .join(sf.broadcast(inputs.of(RUNS).select("run", "epoch_ns")), "run")
         .join(sf.broadcast(times), "run")

@@ -28,13 +28,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from capture.foreign import EVENT
-from nodeapp.wire import EVENT_KINDS, FLAG_REPLICA, NODE_PORT, Kind
+from nodeapp.kinds import Role
+from nodeapp.pubsub.registry import kinds, kinds_of
+from nodeapp.wire import FLAG_REPLICA, NODE_PORT
 from spark_analysis.captures.schemas import FOREIGN_FRAMES
 from spark_analysis.engine.tables import Kept, Query
 from spark_analysis.measures.measure import Version
 from spark_analysis.measures.nodes import NODES
 
-VERSION: Final = Version(1, "17c066a5afdc")
+VERSION: Final = Version(1, "e4c00f63fe41")
 
 _OF_FOREIGN: Final = ("sender", "label", "first_hop", "publishers", "sequences")
 
@@ -97,7 +99,7 @@ def begins() -> Column:
 def kind_name(kind: Column) -> Column:
     """Return the name of a message kind; `other` for null."""
     name = sf.when(kind.isNull(), "other")
-    for known in Kind:
+    for known in kinds().values():
         name = name.when(kind == int(known), known.name)
     return name.otherwise(kind.cast("string"))
 
@@ -117,7 +119,7 @@ def purpose_category() -> Column:
 
 def category(kind: Column) -> Column:
     """Return event, control or other."""
-    is_event = kind.isin([int(event) for event in EVENT_KINDS])
+    is_event = kind.isin(kinds_of(Role.EVENT))
     return sf.when(kind.isNull(), "other").when(is_event, "event").otherwise("control")
 
 

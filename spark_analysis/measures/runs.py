@@ -18,13 +18,14 @@ whose radio fails keeps them, but can be given nothing.  Both are known without 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from emulation.scenario.faults import Kind, down
 from emulation.scenario.runfolder import Run
+from nodeapp.pubsub.registry import SYSTEMS
 from spark_analysis.captures.schemas import (
     BOOLEAN,
     DOUBLE,
@@ -40,7 +41,7 @@ from spark_analysis.engine.tables import Inputs, Query
 from spark_analysis.measures.clients import PUBLICATIONS
 from spark_analysis.measures.measure import Version
 
-VERSION: Final = Version(1, "748490a64834")
+VERSION: Final = Version(1, "3f13684b4eda")
 
 SETTLE: Final = 2.0
 """Seconds before the end of a run after which an event is not settled, by default."""
@@ -222,6 +223,16 @@ class Outage(NamedTuple):
     node_id: int
     from_ns: int
     until_ns: int
+
+
+def with_parameters(inputs: Inputs, declaration: type[Any]) -> list[Run]:
+    """Return the runs of protocols that have all parameters of a dataclass, as its heirs do."""
+    return [
+        run
+        for run in inputs.runs
+        if (protocol := SYSTEMS.get(run.scenario.protocol.name)) is not None
+        and issubclass(protocol.parameters, declaration)
+    ]
 
 
 def crashes(inputs: Inputs) -> list[Outage]:

@@ -31,7 +31,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from nodeapp.wire import ANY_NODE, BROADCAST, EVENT_KINDS, Kind
+from nodeapp.kinds import ClientKind, Role
+from nodeapp.pubsub.registry import kinds_of
+from nodeapp.wire import ANY_NODE, BROADCAST
 from spark_analysis.captures.schemas import (
     CLIENT,
     DOUBLE,
@@ -136,10 +138,10 @@ def trace(seen: Iterable[Seen], publisher: int) -> Iterator[tuple[int, int, list
     sent: dict[tuple[int, int], list[Seen]] = {}
     received: dict[tuple[int, int], list[Seen]] = {}
     for frame in seen:
-        if frame.kind == Kind.PUBLISH:
+        if frame.kind == ClientKind.PUBLISH:
             if frame.node == publisher and published is None:
                 published = frame.time_ns
-        elif frame.kind == Kind.NOTIFY:
+        elif frame.kind == ClientKind.NOTIFY:
             first.setdefault((frame.node, frame.client), frame)
         else:
             known = sent if frame.sent else received
@@ -217,9 +219,9 @@ def _departure(candidates: Iterable[Seen], arrival: Seen) -> Seen | None:
 
 def steps(frames: DataFrame, nodes: DataFrame) -> DataFrame:
     """Return `STEPS` of all runs in `frames`."""
-    carries = [int(kind) for kind in (*EVENT_KINDS, Kind.PUBLISH, Kind.NOTIFY)]
+    carries = [*kinds_of(Role.EVENT), int(ClientKind.PUBLISH), int(ClientKind.NOTIFY)]
     local = sf.col("interface") == "lo"
-    of_clients = sf.col("kind").isin(int(Kind.PUBLISH), int(Kind.NOTIFY))
+    of_clients = sf.col("kind").isin(int(ClientKind.PUBLISH), int(ClientKind.NOTIFY))
     seen = (
         frames.filter(sf.col("kind").isin(carries) & (local == of_clients))
         .join(sf.broadcast(nodes.select("run", "node", "node_id", "ip")), ["run", "node"])

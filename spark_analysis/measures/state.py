@@ -11,7 +11,7 @@ What a node keeps follows from what its radio sent and heard.  Every `STEP` seco
 Cells are those of the scenario's positions.  A node's own cell is its position, and no entry.
 `bytes` are those that an entry took when last sent: of a neighbour, the body of its beacon.
 
-Protocols without rendezvous cells (`Service.has_rendezvous_cells`) have no rows, and cost no query.
+Protocols without rendezvous cells have no rows, and cost no query.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from emulation.mobility.trajectory import Trace
+from nodeapp.kinds import CommonKind
+from nodeapp.pubsub.messages import TopicKind
 from nodeapp.routing.cell_hash_routing import grid_of
-from nodeapp.wire import FLAG_REPLICA, Kind
+from nodeapp.wire import FLAG_REPLICA
 from spark_analysis.captures.schemas import DOUBLE, INT, LONG, column, run_schema
 from spark_analysis.engine.tables import Inputs, Kept, Query, SummaryColumn, Table
 from spark_analysis.measures.cell_messages import CELL_MESSAGES, ENTRIES, with_cells
@@ -40,7 +42,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "5cf4f7f88b28")
+VERSION: Final = Version(1, "fceec7001d85")
 
 
 STEP: Final = 5.0
@@ -111,7 +113,7 @@ def _kept(rows: DataFrame, inputs: Inputs, kept: str) -> DataFrame:
 
 def _neighbours(inputs: Inputs) -> DataFrame:
     """Return run, node_id, step, neighbours, adjacent, beacon_bytes."""
-    heard = inputs.of(PACKETS).filter((sf.col("kind") == Kind.HELLO) & ~sf.col("sent"))
+    heard = inputs.of(PACKETS).filter((sf.col("kind") == CommonKind.HELLO) & ~sf.col("sent"))
     known = (
         _kept(heard, inputs, "heard")
         .groupBy(*_AT, "originator", "reach")
@@ -167,8 +169,8 @@ def _entries(inputs: Inputs) -> DataFrame:
         .agg(sf.max_by("size", "time_ns").alias("size"))
     )
     return stored.groupBy(*_AT).agg(
-        count_if(sf.col("kind") == Kind.ADVERTISEMENT).alias("advertisements"),
-        count_if(sf.col("kind") == Kind.SUBSCRIPTION).alias("subscriptions"),
+        count_if(sf.col("kind") == TopicKind.ADVERTISEMENT).alias("advertisements"),
+        count_if(sf.col("kind") == TopicKind.SUBSCRIPTION).alias("subscriptions"),
         sum_if(sf.col("size") > 0, sf.col("size")).alias("entry_bytes"),
     )
 

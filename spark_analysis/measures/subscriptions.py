@@ -19,7 +19,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from nodeapp.client_port import LEASE
 from nodeapp.events import Filter, Subscription
-from nodeapp.wire import Kind, WireError, decode_body
+from nodeapp.kinds import ClientKind
+from nodeapp.wire import WireError, decode_body
 from spark_analysis.captures.schemas import BINARY, CLIENT, INT, LONG, STRING, column, run_schema
 from spark_analysis.engine.tables import Kept, Table
 from spark_analysis.measures.clients import REQUESTS
@@ -29,7 +30,7 @@ from spark_analysis.measures.runs import Outage, crashes
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "ba79b0a16b9a")
+VERSION: Final = Version(1, "3385f86861b0")
 
 
 LEASE_NS: Final = int(LEASE * 1e9)
@@ -116,7 +117,7 @@ def intervals(
         if any(since <= now < until for since, until in crashes):
             continue
         try:
-            if request.kind == Kind.SUBSCRIBE and request.number:
+            if request.kind == ClientKind.SUBSCRIBE and request.number:
                 subscription = Subscription.decode(request.body)
                 old = held.get(key)
                 if (
@@ -129,9 +130,9 @@ def intervals(
                 else:
                     close(key, now)
                     held[key] = _Open(subscription, now, now)
-            elif request.kind == Kind.UNSUBSCRIBE and request.number:
+            elif request.kind == ClientKind.UNSUBSCRIBE and request.number:
                 close(key, now)
-            elif request.kind == Kind.UNSUBSCRIBE:
+            elif request.kind == ClientKind.UNSUBSCRIBE:
                 wanted = Filter.decode(decode_body(request.body))
                 for other in [k for k, o in held.items() if o.subscription.filter == wanted]:
                     close(other, now)
@@ -151,7 +152,9 @@ def subscriptions(requests: DataFrame, crashes: Sequence[Outage] = ()) -> DataFr
     by_node: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for run, node_id, from_ns, until_ns in crashes:
         by_node.setdefault((run, node_id), []).append((from_ns, until_ns))
-    changes = requests.filter(sf.col("kind").isin(int(Kind.SUBSCRIBE), int(Kind.UNSUBSCRIBE)))
+    changes = requests.filter(
+        sf.col("kind").isin(int(ClientKind.SUBSCRIBE), int(ClientKind.UNSUBSCRIBE))
+    )
     stretches = (
         changes.select("run", "node_id", "time_ns", "client", "kind", "sequence", "body")
         .groupBy("run", "node_id")

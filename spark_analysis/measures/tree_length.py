@@ -11,7 +11,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from nodeapp.wire import EVENT_KINDS
+from nodeapp.kinds import Role
+from nodeapp.pubsub.registry import kinds_of
 from spark_analysis.captures.schemas import DOUBLE, column
 from spark_analysis.engine.tables import Inputs, SummaryColumn
 from spark_analysis.measures.columns import EVENT, mean_a_run
@@ -19,12 +20,12 @@ from spark_analysis.measures.measure import Version
 from spark_analysis.measures.packets import PACKETS
 from spark_analysis.report.metric import MeasuredMetric, significant
 
-VERSION: Final = Version(1, "b3aeebe9eced")
+VERSION: Final = Version(1, "c41eebfba4bf")
 
 
 def tree_length(inputs: Inputs) -> DataFrame:
     """Return run and tree_length."""
-    carries = sf.col("kind").isin([int(kind) for kind in EVENT_KINDS])
+    carries = sf.col("kind").isin(kinds_of(Role.EVENT))
     sent = inputs.of(PACKETS).filter(carries & sf.col("sent"))
     links = sent.groupBy(*EVENT).agg(sf.countDistinct("node_id", "ip_dst").alias("links"))
     return mean_a_run(links, "links", "tree_length")

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from emulation.scenario.access_point import ACCESS
 from emulation.scenario.runfolder import Run
-from nodeapp.wire import EVENT_KINDS
+from nodeapp.kinds import Role
+from nodeapp.pubsub.registry import kinds_of
 from spark_analysis.captures.materialise import decoded_frames
 from spark_analysis.replay.transmissions import (
     Ints,
@@ -40,8 +41,6 @@ _COLUMNS: Final = (
     "node", "interface", "time_ns", "ip_src", "ip_dst", "kind", "hops", "destination",
     "publisher", "sequence",
 )  # fmt: skip
-_CARRIES: Final = pa.array([int(kind) for kind in EVENT_KINDS], pa.int32())
-"""Kinds whose frames are hops of an event."""
 
 
 @dataclass
@@ -106,7 +105,7 @@ def _batches(run: Run, choose: Chosen) -> Iterator[pa.RecordBatch]:
 
 def _of_events(batch: pa.RecordBatch) -> Any:
     by_radio = pc.not_equal(batch["interface"].cast(pa.string()), pa.scalar("lo"))
-    return pc.and_(by_radio, pc.is_in(batch["kind"], _CARRIES))
+    return pc.and_(by_radio, pc.is_in(batch["kind"], pa.array(kinds_of(Role.EVENT), pa.int32())))
 
 
 def _of_access(batch: pa.RecordBatch) -> Any:

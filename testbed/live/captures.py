@@ -17,7 +17,9 @@ from capture.decode import decode_records
 from capture.scan import FILE_HEADER, PcapError, PcapHeader, read_header, record_offsets
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import Run
-from nodeapp.wire import CLIENT_PORT, EVENT_KINDS, FIRST_CLIENT_KIND, Kind
+from nodeapp.kinds import FIRST_CLIENT_KIND, ClientKind, Role
+from nodeapp.pubsub.registry import kinds_of
+from nodeapp.wire import CLIENT_PORT
 from spark_analysis.replay.transmissions import NodeIndices, ReplayedTransmission, transmissions
 
 BEHIND: Final = 1.2
@@ -108,6 +110,7 @@ class Captures:
             (index, Growing(folder.loopback_capture(node))) for index, node in enumerate(nodes)
         ]
         self._through = bool(run.scenario.access_points)
+        self._event_kinds = kinds_of(Role.EVENT)
         self._frames: list[RadioFrame] = []
         self._messages: list[ClientMessage] = []
 
@@ -145,7 +148,7 @@ class Captures:
         self, frames: Iterable[RadioFrame]
     ) -> list[tuple[tuple[int, int], ReplayedTransmission]]:
         """Return the transmissions of events among frames, each with its event, by time."""
-        of_events = [frame for frame in frames if frame.kind in EVENT_KINDS]
+        of_events = [frame for frame in frames if frame.kind in self._event_kinds]
         events = list(dict.fromkeys(frame.event for frame in of_events))
         index = {event: number for number, event in enumerate(events)}
         rows = sorted(
@@ -177,7 +180,7 @@ class Captures:
         for row in np.flatnonzero(is_message).tolist():
             request = int(records["port_dst"][row]) == CLIENT_PORT
             kind = int(records["kind"][row])
-            if request == (kind == Kind.NOTIFY):  # its acknowledgement, or an echo
+            if request == (kind == ClientKind.NOTIFY):  # its acknowledgement, or an echo
                 continue
             begin = int(records["body_offset"][row])
             self._messages.append(

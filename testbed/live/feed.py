@@ -87,7 +87,7 @@ class Changes(Log):
             self._links[node, rest[0]] = change
         elif kind == "gone":
             self._links.pop((node, rest[0]), None)
-        elif kind in ("move", "role", "range", "told"):
+        elif kind in ("move", "role", "range", "details"):
             self._last[kind, node] = change
 
 

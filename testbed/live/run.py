@@ -19,7 +19,8 @@ from emulation.scenario import prompt
 from emulation.scenario.records import RunRecord
 from emulation.scenario.runfolder import read_run
 from nodeapp.events import Event
-from nodeapp.wire import Kind, WireError
+from nodeapp.kinds import ClientKind
+from nodeapp.wire import WireError
 from spark_analysis.replay.happenings import happenings, legend
 from spark_analysis.replay.transmissions import LastHeard, beacon_window
 from spark_analysis.report.quantities import printable
@@ -173,17 +174,21 @@ class FollowedRun(Followed):
     def _message(self, message: ClientMessage, at: float) -> None:
         """Take in what a client said to its node, or heard from it."""
         key = message.publisher, message.sequence
-        if message.kind in (Kind.SUBSCRIBE, Kind.UNSUBSCRIBE):
+        if message.kind in (ClientKind.SUBSCRIBE, ClientKind.UNSUBSCRIBE):
             self._delivery.request(message)
-            if message.kind == Kind.SUBSCRIBE and message.sequence:
+            if message.kind == ClientKind.SUBSCRIBE and message.sequence:
                 self._role(message.node, 2)
-        elif message.kind == Kind.PUBLISH and message.sequence and key not in self._delivery.events:
+        elif (
+            message.kind == ClientKind.PUBLISH
+            and message.sequence
+            and key not in self._delivery.events
+        ):
             event = Event.decode(*key, message.body)  # a repeated request has the same event
             due = self._delivery.publish(message, event)
             self._role(message.node, 1)
             topic = printable(event.topic or "")
             self.log.add("event", message.node, key[1], topic, round(at, 5), due)
-        elif message.kind == Kind.NOTIFY:
+        elif message.kind == ClientKind.NOTIFY:
             receiver = DueClient(message.node, message.client)
             if key not in self._delivery.events:
                 self._early.append(message)

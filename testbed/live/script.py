@@ -163,7 +163,7 @@ class FollowedScript(Followed):
         for node, lines in lines_of.items():
             if self._lines_of.get(node) != lines:
                 self._lines_of[node] = lines
-                self.log.add("told", node, round(at, 2), lines)
+                self.log.add("details", node, round(at, 2), lines)
         self._sampled_at = at
 
     def _move(self, node: int, at: float, position: list[float]) -> None:

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from capture.decode import decode_records, read_header, record_offsets
-from nodeapp.wire import Frame, Kind
+from nodeapp.kinds import CommonKind
+from nodeapp.wire import Frame
 from tests.capture.lab import Recording, lab, recording, until
 from tests.capture.packets import ethernet, pcap, udp_ipv4
 
@@ -28,7 +29,7 @@ SECONDS: Final = 2.0
 RATES: Final = (20_000, 50_000, 100_000, 150_000, 200_000, 300_000, 400_000)
 BURST: Final = 16
 PACKET: Final = ethernet(
-    udp_ipv4(Frame(Kind.EVENT, 1, publisher=1, sequence=1, body=bytes(100)).encode())
+    udp_ipv4(Frame(CommonKind.EVENT, 1, publisher=1, sequence=1, body=bytes(100)).encode())
 )
 
 

@@ -35,10 +35,11 @@ from emulation.virtual.simulation import Simulation
 from nodeapp import compiled
 from nodeapp.events import Event
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.base import Environment, Service
 from nodeapp.routing.gpsr_parameters import GpsrParameters
 from nodeapp.routing.neighbours import Neighbours
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 
 RANGE: Final = 250.0
 LONGEST: Final = 12.0
@@ -63,7 +64,10 @@ class _Local(Service):
         super().__init__(host, environment, None)
         self._neighbours = Neighbours(host, GpsrParameters(), RANGE)
         self._rate = rate
-        self.handlers = {Kind.HELLO: self._neighbours.hello_received, Kind.EVENT: self._take}
+        self.handlers = {
+            CommonKind.HELLO: self._neighbours.hello_received,
+            CommonKind.EVENT: self._take,
+        }
 
     def start(self) -> None:
         self._neighbours.start()
@@ -78,7 +82,7 @@ class _Local(Service):
     def _send(self) -> None:
         around = list(self._neighbours.positions())
         if around:
-            frame = Frame(Kind.EVENT, self.host.node_id, body=bytes(464))
+            frame = Frame(CommonKind.EVENT, self.host.node_id, body=bytes(464))
             self.host.send(self.host.rng.choice(around), frame.encode())
         self._wait()
 

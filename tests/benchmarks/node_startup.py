@@ -21,7 +21,8 @@ import psutil
 from emulation.network.driver import client_socket
 from emulation.network.warm import Warm
 from nodeapp.client import Client, ClientError
-from nodeapp.wire import Frame, Kind
+from nodeapp.kinds import ClientKind
+from nodeapp.wire import Frame
 
 STARTS = 7
 NODES = 60
@@ -79,7 +80,7 @@ def namespaces() -> Iterator[list[int]]:
 
 def await_answer(pid: int) -> None:
     """Wait until the node in the network namespace of a process answers."""
-    question = Frame(Kind.STATUS, originator=1, destination=0, hops=0).encode()
+    question = Frame(ClientKind.STATUS, originator=1, destination=0, hops=0).encode()
     deadline = time.monotonic() + 60
     with client_socket(pid) as client:
         while time.monotonic() < deadline:

@@ -30,7 +30,9 @@ from scapy.layers import inet  # noqa: F401  # the reader finds link types in th
 from scapy.utils import PcapReader
 
 from emulation.scenario.runfolder import Run, RunFolder
-from nodeapp.wire import Frame, GeoRoute, Kind
+from nodeapp.kinds import CommonKind
+from nodeapp.pubsub.messages import TopicKind
+from nodeapp.wire import Frame, GeoRoute
 from spark_analysis.captures.materialise import FRAMES_FOLDER, materialise, read_frames
 from spark_analysis.captures.source import find_captures
 from spark_analysis.engine.session import spark_session
@@ -39,10 +41,18 @@ from topologies.catalog import make_scenario
 
 NODES = 60
 PATTERN = (
-    Frame(Kind.HELLO, 1, body=bytes(33)),
-    Frame(Kind.SUBSCRIPTION, 1, ttl=32, route=GeoRoute(1.0, 2.0).encode(), body=bytes(70)),
+    Frame(CommonKind.HELLO, 1, body=bytes(33)),
+    Frame(TopicKind.SUBSCRIPTION, 1, ttl=32, route=GeoRoute(1.0, 2.0).encode(), body=bytes(70)),
     Frame(
-        Kind.EVENT, 1, 9, 3, 7, ttl=30, hops=2, route=GeoRoute(1.0, 2.0).encode(), body=bytes(512)
+        CommonKind.EVENT,
+        1,
+        9,
+        3,
+        7,
+        ttl=30,
+        hops=2,
+        route=GeoRoute(1.0, 2.0).encode(),
+        body=bytes(512),
     ),
 )
 

@@ -39,9 +39,10 @@ from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.base import Service
 from nodeapp.routing.aodv import AodvParameters
-from nodeapp.wire import BROADCAST, Frame, Kind
+from nodeapp.wire import BROADCAST, Frame
 from tests.benchmarks.ns3 import ours, peer, traffic
 from topologies.catalog import make_scenario
 
@@ -256,8 +257,8 @@ class _Beacons(Service):
 
     def __init__(self, host: Host, scenario: Scenario) -> None:
         super().__init__(host, scenario.environment(), None)
-        self.handlers = {Kind.HELLO: self._beacon}
-        self._datagram = Frame(Kind.HELLO, host.node_id, body=bytes(76)).encode()
+        self.handlers = {CommonKind.HELLO: self._beacon}
+        self._datagram = Frame(CommonKind.HELLO, host.node_id, body=bytes(76)).encode()
 
     def start(self) -> None:
         self.host.call_later(self.host.rng.random(), self._send)

@@ -36,7 +36,9 @@ from emulation.virtual.packets import HEADERS
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event, Filter, Subscription
-from nodeapp.wire import BROADCAST, Kind, decode, decode_geo_route, split_sender
+from nodeapp.kinds import ClientKind, CommonKind
+from nodeapp.pubsub.messages import TopicKind
+from nodeapp.wire import BROADCAST, decode, decode_geo_route, split_sender
 from spark_analysis.papers.six_schemes.ways import GPSR, PUBLISHED, SCHEMES, settings_of
 from spark_analysis.report.confidence import t_quantile
 from topologies.catalog import make_scenario
@@ -82,7 +84,12 @@ COLUMNS: Final = {
     "sensed": ("channel sensed busy, %", 0),
     "queue": ("queue, frames", 1),
 }
-_DATA: Final = {Kind.SUBSCRIPTION, Kind.EVENT, Kind.ADVERTISEMENT, Kind.SUBSCRIBERS}
+_DATA: Final = {
+    TopicKind.SUBSCRIPTION,
+    CommonKind.EVENT,
+    TopicKind.ADVERTISEMENT,
+    TopicKind.SUBSCRIBERS,
+}
 
 
 class Watcher(NullRecorder):
@@ -114,7 +121,7 @@ class Watcher(NullRecorder):
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
         """Note an event that a client gets."""
         frame = decode(datagram)
-        if to_client and frame.kind == Kind.NOTIFY:
+        if to_client and frame.kind == ClientKind.NOTIFY:
             key = (frame.publisher, frame.sequence, self._ids[station])
             self.notified.setdefault(key, time)
 

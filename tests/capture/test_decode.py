@@ -15,6 +15,8 @@ from capture import decode
 from capture.decode import COLUMNS, Columns, decode_records, read_header, record_offsets
 from capture.layers import PubSub
 from nodeapp import wire
+from nodeapp.kinds import CommonKind
+from nodeapp.pubsub.registry import kinds
 from tests.capture.packets import ethernet, file_header, pcap, record, udp_ipv4
 
 BYTE = st.integers(0, 255)
@@ -22,7 +24,7 @@ METRES = st.floats(-1e6, 1e6)
 WORD = st.integers(0, 2**32 - 1)
 FRAMES = st.builds(
     wire.Frame,
-    kind=st.sampled_from(wire.Kind),
+    kind=st.sampled_from(list(kinds().values())),
     originator=WORD,
     destination=WORD,
     publisher=WORD,
@@ -160,7 +162,7 @@ def test_a_frame_is_what_a_node_would_receive(packets: list[bytes]) -> None:
 
 
 def test_a_packet_cut_by_the_snap_length_is_no_frame() -> None:
-    packet = ethernet(udp_ipv4(wire.Frame(wire.Kind.EVENT, 1, body=bytes(100)).encode()))
+    packet = ethernet(udp_ipv4(wire.Frame(CommonKind.EVENT, 1, body=bytes(100)).encode()))
     capture = file_header() + record(packet[:-1], length=len(packet)) + record(packet)
     columns = columns_of(capture)
     assert columns["is_frame"].tolist() == [False, True]
@@ -195,7 +197,7 @@ def test_ports_are_those_of_udp_and_tcp_in_first_fragments() -> None:
 
 
 def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    frames = [wire.Frame(wire.Kind.EVENT, 1, sequence=number) for number in range(100)]
+    frames = [wire.Frame(CommonKind.EVENT, 1, sequence=number) for number in range(100)]
     capture = pcap(ethernet(udp_ipv4(frame.encode())) for frame in frames)
     whole = columns_of(capture)
     monkeypatch.setattr(decode, "_BLOCK", 7)

@@ -11,11 +11,15 @@ from pathlib import Path
 import pytest
 
 from nodeapp.auth import TRAILER, Seal
+from nodeapp.kinds import ClientKind, CommonKind
+from nodeapp.pubsub.overlay.messages import OverlayKind
+from nodeapp.pubsub.registry import kinds
 from nodeapp.routing.aodv_wire import (
     ACKNOWLEDGE,
     GRATUITOUS,
     NO_DELETE,
     UNKNOWN,
+    AodvKind,
     Hello,
     RouteReply,
     RouteRequest,
@@ -33,7 +37,6 @@ from nodeapp.wire import (
     MAX_BODY,
     Frame,
     GeoRoute,
-    Kind,
     Whereabouts,
     encode_addressees,
     encode_body,
@@ -44,7 +47,7 @@ from tests.capture.packets import ethernet, file_header, pcap, record, udp_ipv4
 SCRIPT = Path(__file__).parents[2] / "capture" / "dissector" / "pubsub.lua"
 
 GREEDY = Frame(
-    Kind.EVENT,
+    CommonKind.EVENT,
     originator=3,
     destination=0,
     publisher=3,
@@ -58,8 +61,8 @@ GREEDY = Frame(
 PERIMETER = GREEDY._replace(
     destination=9, route=GeoRoute(1, 2, (3, 4), (5, 6), (7, 8), 9).encode(), flags=FLAG_ONE_WAY
 )
-HELLO = Frame(Kind.HELLO, originator=12, body=encode_body([0.5, 1.5]))
-NOTIFY = Frame(Kind.NOTIFY, 3, destination=1, publisher=4, sequence=2**31, hops=0)
+HELLO = Frame(CommonKind.HELLO, originator=12, body=encode_body([0.5, 1.5]))
+NOTIFY = Frame(ClientKind.NOTIFY, 3, destination=1, publisher=4, sequence=2**31, hops=0)
 GOOD = (GREEDY, PERIMETER, HELLO, NOTIFY)
 
 
@@ -198,10 +201,10 @@ def test_places_in_a_spanning_tree(tmp_path: Path) -> None:
 def test_messages_of_aodv(tmp_path: Path) -> None:
     request = RouteRequest(GRATUITOUS | UNKNOWN, 7, 0, 2**32 - 1)
     bodies = {
-        Kind.ROUTE_REQUEST: request.encode(),
-        Kind.ROUTE_REPLY: RouteReply(9, 5, 3, 6.0, ACKNOWLEDGE).encode(),
-        Kind.ROUTE_ERROR: next(encode_errors([(4, 5), (6, 7)], NO_DELETE)),
-        Kind.HELLO: Hello(8, 2.0).encode(),
+        AodvKind.ROUTE_REQUEST: request.encode(),
+        AodvKind.ROUTE_REPLY: RouteReply(9, 5, 3, 6.0, ACKNOWLEDGE).encode(),
+        AodvKind.ROUTE_ERROR: next(encode_errors([(4, 5), (6, 7)], NO_DELETE)),
+        CommonKind.HELLO: Hello(8, 2.0).encode(),
     }
     frames = [Frame(kind, 1, body=body).encode() for kind, body in bodies.items()]
     of_others = ("reply.flags.acknowledge", "error.flags.no_delete")
@@ -219,9 +222,11 @@ def test_messages_of_aodv(tmp_path: Path) -> None:
 
 def test_the_seal_of_a_frame_is_not_of_its_body(tmp_path: Path) -> None:
     seal = Seal(b"a key of sixteen bytes", 1)
-    errors = Frame(Kind.ROUTE_ERROR, 1, body=next(encode_errors([(7, 100)])))
-    request = Frame(Kind.ROUTE_REQUEST, 1, body=RouteRequest(0, 7, 0, 1).encode())
-    frames = [seal.seal(each.encode(), 1.0) for each in (errors, request, Frame(Kind.LINK, 1))]
+    errors = Frame(AodvKind.ROUTE_ERROR, 1, body=next(encode_errors([(7, 100)])))
+    request = Frame(AodvKind.ROUTE_REQUEST, 1, body=RouteRequest(0, 7, 0, 1).encode())
+    frames = [
+        seal.seal(each.encode(), 1.0) for each in (errors, request, Frame(OverlayKind.LINK, 1))
+    ]
     found = fields(tmp_path, frames, "aodv.destination", "aodv.request", "seal", "body")
     assert [values[:2] for values in found] == [["7", ""], ["", "7"], ["", ""]]
     assert [values[2] for values in found] == [frame[-TRAILER:].hex() for frame in frames]
@@ -242,9 +247,9 @@ def test_bodies_that_are_not_cbor_and_frames_that_are_cut_short_are_shown(tmp_pa
 
 
 def test_every_kind_has_its_name(tmp_path: Path) -> None:
-    frames = [Frame(kind, 1).encode() for kind in Kind]
+    frames = [Frame(kind, 1).encode() for kind in kinds().values()]
     lines = tshark(tmp_path, frames, "-T", "fields", "-e", "_ws.col.Info")
-    assert [line.split()[0] for line in lines] == [kind.name for kind in Kind]
+    assert [line.split()[0] for line in lines] == [kind.name for kind in kinds().values()]
 
 
 def test_info_column_and_body(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from capture.layers import (
 )
 from nodeapp import wire
 from nodeapp.auth import TRAILER, Seal
-from nodeapp.routing.aodv_wire import RouteReply
+from nodeapp.kinds import ClientKind, CommonKind
+from nodeapp.pubsub.rendezvous_cell import CellKind
+from nodeapp.routing.aodv_wire import AodvKind, RouteReply
 from nodeapp.routing.cell_wire import CellRoute
 from nodeapp.routing.cells import Walk
 
@@ -29,7 +31,7 @@ def test_a_packet_built_by_hand_is_a_frame() -> None:
     built.routing = GreedyRoute(x=1.5, y=-2)
     built.body = [{"topic": "traffic"}, None, b"payload"]
     frame = wire.decode(bytes(built))
-    assert (frame.kind, frame.originator, frame.flags) == (wire.Kind.EVENT, 3, wire.FLAG_REPLICA)
+    assert (frame.kind, frame.originator, frame.flags) == (CommonKind.EVENT, 3, wire.FLAG_REPLICA)
     assert (frame.publisher, frame.sequence, frame.hops, frame.ttl) == (3, 17, 2, 14)
     assert frame.destination == wire.BROADCAST
     assert wire.decode_geo_route(frame.route) == wire.GeoRoute(1.5, -2)
@@ -38,7 +40,7 @@ def test_a_packet_built_by_hand_is_a_frame() -> None:
 
 def test_a_perimeter_route_has_its_fields() -> None:
     geo = wire.GeoRoute(1, 2, (3, 4), (5, 6), (7, 8), 9)
-    layer = PubSub(wire.Frame(wire.Kind.EVENT, 1, route=geo.encode(), body=b"\x01").encode())
+    layer = PubSub(wire.Frame(CommonKind.EVENT, 1, route=geo.encode(), body=b"\x01").encode())
     route = layer.routing
     assert isinstance(route, PerimeterRoute)
     assert (route.x, route.y) == (1, 2)
@@ -54,7 +56,7 @@ def test_where_the_sender_is_has_fields_and_is_built() -> None:
         (PerimeterRoute, wire.GeoRoute(1, 2, (3, 4), (5, 6), (7, 8), 9)),
     ):
         data = wire.with_sender(geo.encode(), at)
-        route = PubSub(wire.Frame(wire.Kind.EVENT, 1, route=data, body=b"\x01").encode()).routing
+        route = PubSub(wire.Frame(CommonKind.EVENT, 1, route=data, body=b"\x01").encode()).routing
         assert isinstance(route, layer)
         assert (route.x, route.y) == (geo.x, geo.y)
         shown = (route.sender_x, route.sender_y, route.sender_vx, route.sender_vy)
@@ -69,20 +71,20 @@ def test_where_the_sender_is_has_fields_and_is_built() -> None:
 
 def test_a_list_of_addressees_has_its_nodes_and_is_built() -> None:
     route = wire.encode_addressees([7, 300, 2**32 - 2])
-    layer = PubSub(wire.Frame(wire.Kind.EVENT, 1, route=route, body=b"\x01").encode())
+    layer = PubSub(wire.Frame(CommonKind.EVENT, 1, route=route, body=b"\x01").encode())
     assert isinstance(layer.routing, AddresseesRoute)
     assert layer.routing.addressees == [7, 300, 2**32 - 2]
     assert "addressees" in str(layer.show(dump=True))
     assert bytes(AddresseesRoute(addressees=[7, 300, 2**32 - 2])) == route
     for bad in (route[:-1], b"\x04", b"\x04" + bytes(4)):
-        odd = PubSub(wire.Frame(wire.Kind.EVENT, 1, route=bad).encode())
+        odd = PubSub(wire.Frame(CommonKind.EVENT, 1, route=bad).encode())
         assert isinstance(odd.routing, Raw)
 
 
 @pytest.mark.parametrize("walk", [None, Walk((-1, 2), (0, 3), (5, -6))])
 def test_cells_have_fields_and_are_built(walk: Walk | None) -> None:
     data = CellRoute((-3, 70_000), 9, (5, -6), 600, walk).encode()
-    layer = PubSub(wire.Frame(wire.Kind.DEMAND, 1, route=data, body=b"\x01").encode())
+    layer = PubSub(wire.Frame(CellKind.DEMAND, 1, route=data, body=b"\x01").encode())
     route = layer.routing
     assert isinstance(route, CellsRoute)
     assert (route.column, route.row, route.key, route.left) == (-3, 70_000, 9, 600)
@@ -91,21 +93,21 @@ def test_cells_have_fields_and_are_built(walk: Walk | None) -> None:
         assert (route.entry_column, route.entry_row) == walk.entry
         assert (route.first_column, route.first_row) == walk.first
     assert bytes(PubSub(kind="DEMAND", originator=1, routing=route, body=1)) == bytes(layer)
-    odd = PubSub(wire.Frame(wire.Kind.DEMAND, 1, route=data[:-1]).encode())
+    odd = PubSub(wire.Frame(CellKind.DEMAND, 1, route=data[:-1]).encode())
     assert isinstance(odd.routing, Raw)
 
 
 def test_messages_of_aodv_have_names_and_show_their_numbers() -> None:
     reply = RouteReply(9, 5, 3, 6.0)
-    layer = PubSub(wire.Frame(wire.Kind.ROUTE_REPLY, 4, 1, ttl=34, body=reply.encode()).encode())
+    layer = PubSub(wire.Frame(AodvKind.ROUTE_REPLY, 4, 1, ttl=34, body=reply.encode()).encode())
     assert layer.summary() == "ROUTE_REPLY from 4 to 1 hop 1 ttl 34"
     assert "[0, 9, 5, 3, 6000]" in str(layer.show(dump=True))
-    event = wire.Frame(wire.Kind.EVENT, 4, 1, flags=wire.FLAG_ONE_WAY)
+    event = wire.Frame(CommonKind.EVENT, 4, 1, flags=wire.FLAG_ONE_WAY)
     assert str(PubSub(event.encode()).flags) == "one-way"
 
 
 def test_an_unknown_route_and_a_body_that_is_not_cbor_are_kept() -> None:
-    datagram = wire.Frame(wire.Kind.HELLO, 1, route=b"\x09abc", body=b"\xff").encode()
+    datagram = wire.Frame(CommonKind.HELLO, 1, route=b"\x09abc", body=b"\xff").encode()
     layer = PubSub(datagram)
     assert isinstance(layer.routing, Raw)
     assert "b'\\xff'" in str(layer.show(dump=True))
@@ -123,21 +125,21 @@ def test_summaries() -> None:
 
 
 def test_both_ports_in_both_directions() -> None:
-    datagram = wire.Frame(wire.Kind.STATUS, 5).encode()
+    datagram = wire.Frame(ClientKind.STATUS, 5).encode()
     for ports in ((5550, 9), (9, 5550), (5551, 9), (9, 5551)):
         assert PubSub in UDP(bytes(UDP(sport=ports[0], dport=ports[1]) / datagram))
     assert PubSub not in UDP(bytes(UDP(sport=9, dport=9) / datagram))
 
 
 def test_the_seal_is_shown_beside_the_body() -> None:
-    frame = wire.Frame(wire.Kind.EVENT, 1, body=wire.encode_body(["speed", 10]))
+    frame = wire.Frame(CommonKind.EVENT, 1, body=wire.encode_body(["speed", 10]))
     sealed = Seal(b"a key of sixteen bytes", 1).seal(frame.encode(), 1.0)
     shown = str(PubSub(sealed).show(dump=True))
     assert f"['speed', 10] sealed {sealed[-TRAILER:].hex()}" in shown
 
 
 def test_the_body_is_shown_decoded() -> None:
-    layer = PubSub(wire.Frame(wire.Kind.PUBLISH, 1, body=wire.encode_body(["speed", 10])).encode())
+    layer = PubSub(wire.Frame(ClientKind.PUBLISH, 1, body=wire.encode_body(["speed", 10])).encode())
     assert "['speed', 10]" in str(layer.show(dump=True))
 
 

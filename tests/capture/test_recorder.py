@@ -18,7 +18,8 @@ import pytest
 from scapy.utils import RawPcapReader
 
 from capture.decode import Columns, decode_records, read_header, record_offsets
-from nodeapp.wire import CLIENT_PORT, Frame, Kind
+from nodeapp.kinds import ClientKind, CommonKind
+from nodeapp.wire import CLIENT_PORT, Frame
 from tests.capture.lab import Lab, lab, recording, run, until
 from tests.capture.packets import ethernet, udp_ipv4
 
@@ -32,7 +33,7 @@ def net(tmp_path: Path) -> Iterator[Lab]:
 
 
 def packet(number: int, size: int = 40) -> bytes:
-    frame = Frame(Kind.EVENT, 1, publisher=1, sequence=number, body=bytes(size))
+    frame = Frame(CommonKind.EVENT, 1, publisher=1, sequence=number, body=bytes(size))
     return ethernet(udp_ipv4(frame.encode()))
 
 
@@ -90,7 +91,7 @@ def test_loopback_shows_the_client_port_only_and_each_packet_once(net: Lab) -> N
     with recording(net.folder, net.source("lo")) as recorder:
         for number in range(300):
             other.sendto(b"position report", other.getsockname())
-            frame = Frame(Kind.PUBLISH, 7, publisher=1, sequence=number, hops=0)
+            frame = Frame(ClientKind.PUBLISH, 7, publisher=1, sequence=number, hops=0)
             client.sendto(frame.encode(), ("127.0.0.1", CLIENT_PORT))
         assert recorder.stop()["packets"] == 300
     columns = read(net.folder / "lo.pcap")
@@ -103,7 +104,7 @@ def test_long_packets_and_vlan_tags_survive(net: Lab) -> None:
     client = net.udp()
     with recording(net.folder, net.source("far0"), net.source("lo")) as recorder:
         net.sender().send(tagged)
-        frame = Frame(Kind.PUBLISH, 7, publisher=1, sequence=9, hops=0, body=bytes(60_000))
+        frame = Frame(ClientKind.PUBLISH, 7, publisher=1, sequence=9, hops=0, body=bytes(60_000))
         client.sendto(frame.encode(), ("127.0.0.1", CLIENT_PORT))
         recorder.stop()
     assert [data for data, _ in RawPcapReader(str(net.folder / "far0.pcap"))] == [tagged]
@@ -234,7 +235,7 @@ def test_an_interface_that_vanishes_ends_its_own_capture_only(net: Lab) -> None:
         until(lambda: recorder.status()["packets"] == 51)
         net.enter(net.near, "ip", "link", "del", "near0")
         until(lambda: bool(recorder.status()["interfaces"]["near0"]["vanished"]))
-        frame = Frame(Kind.PUBLISH, 7, publisher=1, sequence=1, hops=0)
+        frame = Frame(ClientKind.PUBLISH, 7, publisher=1, sequence=1, hops=0)
         client.sendto(frame.encode(), ("127.0.0.1", CLIENT_PORT))
         status = recorder.stop()
     assert read(net.folder / "near0.pcap")["sequence"].tolist() == list(range(51))

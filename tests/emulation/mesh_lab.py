@@ -19,7 +19,7 @@ from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
-from nodeapp.wire import Kind, TrafficClass
+from nodeapp.kinds import ClientKind, TrafficClass
 from topologies.catalog import make_scenario
 
 NEWS = (("topic", "=", "news"),)
@@ -96,7 +96,7 @@ def notified(folder: RunFolder, scenario: Scenario) -> Counter[tuple[str, int, i
     found: Counter[tuple[str, int, int]] = Counter()
     for node in scenario.nodes:
         for packet in packets(folder.loopback_capture(node)):
-            if PubSub in packet and packet[PubSub].kind == Kind.NOTIFY:
+            if PubSub in packet and packet[PubSub].kind == ClientKind.NOTIFY:
                 found[node.name, packet[PubSub].publisher, packet[PubSub].sequence] += 1
     return found
 

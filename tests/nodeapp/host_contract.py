@@ -14,7 +14,8 @@ import pytest
 from nodeapp import wire
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.host import Host
-from nodeapp.wire import BROADCAST, MAX_BODY, Frame, Kind
+from nodeapp.kinds import ClientKind, CommonKind
+from nodeapp.wire import BROADCAST, MAX_BODY, Frame
 
 
 class World(abc.ABC):
@@ -78,14 +79,14 @@ class HostContract:
 
     @pytest.mark.parametrize("to", [2, BROADCAST])
     def test_a_datagram_arrives_whole_with_its_sender(self, world: World, to: int) -> None:
-        frame = Frame(Kind.EVENT, 1, to, 1, 1, ttl=3, body=bytes(range(256)))
+        frame = Frame(CommonKind.EVENT, 1, to, 1, 1, ttl=3, body=bytes(range(256)))
         world.hosts[0].send(to, frame.encode())
         world.until(lambda: world.received[1])
         assert world.received[1] == [(frame.encode(), 1)]
         assert not world.received[0]  # nobody hears itself
 
     def test_the_largest_datagram_fits(self, world: World) -> None:
-        datagram = Frame(Kind.EVENT, 2, 1, body=bytes(MAX_BODY)).encode()
+        datagram = Frame(CommonKind.EVENT, 2, 1, body=bytes(MAX_BODY)).encode()
         world.hosts[1].send(1, datagram)
         world.until(lambda: world.received[0])
         assert world.received[0] == [(datagram, 2)]
@@ -108,16 +109,20 @@ class HostContract:
 
     def test_clients_are_told_of_the_events_they_want(self, world: World) -> None:
         body = Subscription(Filter.parse(["traffic"])).encode()
-        world.request(0, Frame(Kind.SUBSCRIBE, 5, 0, 0, 1, hops=0, body=body).encode())
+        world.request(0, Frame(ClientKind.SUBSCRIBE, 5, 0, 0, 1, hops=0, body=body).encode())
         world.until(lambda: world.told[0])
         (ack,) = world.told[0]
-        assert (ack.kind, ack.originator, ack.destination) == (Kind.ACK, 5, Kind.SUBSCRIBE)
+        assert (ack.kind, ack.originator, ack.destination) == (
+            ClientKind.ACK,
+            5,
+            ClientKind.SUBSCRIBE,
+        )
         assert wire.decode_body(ack.body) is None
         host = world.hosts[0]
         host.notify(Event(2, 1, {"topic": "weather"}), 3)
         host.notify(Event(2, 2, {"topic": "traffic"}), 3)
         world.until(lambda: len(world.told[0]) > 1)
         notice = world.told[0][1]
-        assert notice.kind == Kind.NOTIFY
+        assert notice.kind == ClientKind.NOTIFY
         assert (notice.publisher, notice.sequence, notice.hops) == (2, 2, 3)
         assert not world.told[1]

@@ -18,9 +18,10 @@ from nodeapp import wire
 from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event, Filter, Subscription, parse_attributes
 from nodeapp.host import Host, Position
+from nodeapp.kinds import ClientKind, Kind
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Environment, Service
-from nodeapp.wire import BROADCAST, Frame, Kind
+from nodeapp.wire import BROADCAST, Frame
 
 LATENCY = 0.001
 CLIENT: Address = ("client", 1)
@@ -225,7 +226,9 @@ class SimHost:
         """Send a request and return what the node answers, decoded."""
         before = len(self.replies)
         self.clients.datagram_received(frame.encode(), CLIENT)
-        answers = [r for r in self.replies[before:] if r.kind in (Kind.ACK, Kind.STATUS)]
+        answers = [
+            r for r in self.replies[before:] if r.kind in (ClientKind.ACK, ClientKind.STATUS)
+        ]
         assert len(answers) == 1
         assert answers[0].originator == frame.originator
         return wire.decode_body(answers[0].body)
@@ -233,19 +236,19 @@ class SimHost:
     def subscribe(self, *words: str, number: int = 1, attributes: Iterable[str] = ()) -> str | None:
         """Subscribe, and return why it was refused, or None."""
         body = Subscription(Filter.parse(words), parse_attributes(attributes)).encode()
-        answer = self.request(Frame(Kind.SUBSCRIBE, 7, 0, 0, number, hops=0, body=body))
+        answer = self.request(Frame(ClientKind.SUBSCRIBE, 7, 0, 0, number, hops=0, body=body))
         assert answer is None or isinstance(answer, str)
         return answer
 
     def unsubscribe(self, number: int = 1) -> str | None:
-        answer = self.request(Frame(Kind.UNSUBSCRIBE, 8, 0, 0, number, hops=0))
+        answer = self.request(Frame(ClientKind.UNSUBSCRIBE, 8, 0, 0, number, hops=0))
         assert answer is None or isinstance(answer, str)
         return answer
 
     def advertise(self, topic: object) -> str | None:
         """Say that the client is going to publish; return why it was refused, or None."""
         body = wire.encode_body(topic)
-        answer = self.request(Frame(Kind.ADVERTISE, 6, 0, hops=0, body=body))
+        answer = self.request(Frame(ClientKind.ADVERTISE, 6, 0, hops=0, body=body))
         assert answer is None or isinstance(answer, str)
         return answer
 
@@ -255,7 +258,7 @@ class SimHost:
         event = Event(
             self.node_id, sequence or next(self._sequence), parse_attributes(words), allowed
         )
-        frame = Frame(Kind.PUBLISH, 9, 0, event.publisher, event.sequence, hops=0)
+        frame = Frame(ClientKind.PUBLISH, 9, 0, event.publisher, event.sequence, hops=0)
         answer = self.request(frame._replace(body=event.encode()))
         assert answer is None or isinstance(answer, str)
         return answer
@@ -263,7 +266,9 @@ class SimHost:
     def notified(self) -> Counter[tuple[int, int]]:
         """Return how often the client got which event id."""
         return Counter(
-            (frame.publisher, frame.sequence) for frame in self.replies if frame.kind == Kind.NOTIFY
+            (frame.publisher, frame.sequence)
+            for frame in self.replies
+            if frame.kind == ClientKind.NOTIFY
         )
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from nodeapp import wire
 from nodeapp.events import Event, Filter
 from nodeapp.predicates import INT_MAX, INT_MIN, Predicate, Value
-from nodeapp.wire import Frame, Kind
+from nodeapp.pubsub.registry import kinds
+from nodeapp.wire import Frame
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 numbers = st.integers(INT_MIN, INT_MAX) | st.floats(allow_nan=False, allow_infinity=False)
@@ -29,7 +30,7 @@ words = st.integers(0, 2**32 - 1)
 octets = st.integers(0, 255)
 frames = st.builds(
     Frame,
-    st.sampled_from(Kind).map(int),
+    st.sampled_from(list(kinds())),
     words,
     words,
     words,

@@ -9,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeapp.auth import LATE, TRAILER, WINDOW, Seal, read_key
-from nodeapp.wire import FLAG_SEALED, MAX_BODY, Frame, Kind, WireError, decode
+from nodeapp.kinds import CommonKind
+from nodeapp.wire import FLAG_SEALED, MAX_BODY, Frame, WireError, decode
 
 KEY = b"0123456789abcdef"
-FRAME = Frame(Kind.EVENT, 3, publisher=5, sequence=7, ttl=9, flags=1, route=b"abc", body=b"body")
+FRAME = Frame(
+    CommonKind.EVENT, 3, publisher=5, sequence=7, ttl=9, flags=1, route=b"abc", body=b"body"
+)
 
 
 def opens(seal: Seal, datagram: bytes, sender: int = 3) -> bool:

@@ -12,14 +12,15 @@ from nodeapp import client as client_module
 from nodeapp import wire
 from nodeapp.client import BY_HAND, Client, ClientError, main
 from nodeapp.events import Event, Filter, Subscription
-from nodeapp.wire import Frame, Kind
+from nodeapp.kinds import ClientKind
+from nodeapp.wire import Frame
 
 Script = Callable[[Frame], list[Frame]]
 
 
 def ack(request: Frame, refusal: str | None = None) -> Frame:
     body = wire.encode_body(refusal)
-    return Frame(Kind.ACK, request.originator, request.kind, hops=0, body=body)
+    return Frame(ClientKind.ACK, request.originator, request.kind, hops=0, body=body)
 
 
 class FakeNode:
@@ -65,7 +66,7 @@ def fake() -> Iterator[Callable[..., FakeNode]]:
 
 
 def obliging(request: Frame) -> list[Frame]:
-    if request.kind == Kind.STATUS:
+    if request.kind == ClientKind.STATUS:
         status = {"node": 7, "position": [1.0, 2.0], "counters": {"published": 1}}
         return [request._replace(body=wire.encode_body(status))]
     return [ack(request)]
@@ -117,7 +118,7 @@ def test_a_client_may_advertise(fake: Callable[..., FakeNode]) -> None:
     with Client(node.port) as client:
         client.advertise("traffic")
     assert main(["--port", str(node.port), "adv", "weather"]) == 0
-    assert [each.kind for each in node.requests] == [Kind.ADVERTISE] * 2
+    assert [each.kind for each in node.requests] == [ClientKind.ADVERTISE] * 2
     assert [wire.decode_body(each.body) for each in node.requests] == ["traffic", "weather"]
 
 
@@ -125,7 +126,7 @@ def test_notifications_come_also_while_a_request_waits(fake: Callable[..., FakeN
     body = Event(3, 4, {"topic": "traffic"}).encode()
 
     def script(request: Frame) -> list[Frame]:
-        notice = Frame(Kind.NOTIFY, 7, request.sequence, 3, 4, hops=2, body=body)
+        notice = Frame(ClientKind.NOTIFY, 7, request.sequence, 3, 4, hops=2, body=body)
         return [notice, ack(request)]
 
     with Client(fake(script).port) as client:
@@ -150,7 +151,7 @@ def test_subscriptions_are_renewed_and_made_again_at_a_restarted_node(
         assert client.receive(0.1) is None  # nobody there
         second = fake(obliging, first.port)
         client.receive(0.2)
-    assert {request.kind for request in second.requests} == {Kind.SUBSCRIBE}
+    assert {request.kind for request in second.requests} == {ClientKind.SUBSCRIBE}
     assert Subscription.decode(second.requests[0].body).filter.topic == "traffic"
 
 
@@ -188,7 +189,7 @@ def test_a_late_answer_to_another_request_ends_no_subscription(
 def test_a_subscription_ended_from_elsewhere_ends_the_waiting(
     fake: Callable[..., FakeNode],
 ) -> None:
-    ended = Frame(Kind.UNSUBSCRIBE, 7, 0, sequence=1, hops=0)
+    ended = Frame(ClientKind.UNSUBSCRIBE, 7, 0, sequence=1, hops=0)
     with Client(fake(lambda request: [ack(request), ended]).port) as client:
         client.subscribe(Filter())
         assert list(client) == []

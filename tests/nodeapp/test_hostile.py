@@ -14,18 +14,20 @@ from nodeapp import budget, wire
 from nodeapp.auth import Seal
 from nodeapp.budget import Budgets
 from nodeapp.events import Event, Filter, Subscription
+from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.node import Node, NodeOptions
 from nodeapp.pubsub import interests, rendezvous, subscription_table
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.interests import InterestTable, encode_interests
-from nodeapp.pubsub.messages import Subscriber, encode_advertisement
+from nodeapp.pubsub.messages import Subscriber, TopicKind, encode_advertisement
 from nodeapp.pubsub.registry import typed
 from nodeapp.pubsub.rendezvous import Rendezvous
 from nodeapp.pubsub.subscription_table import SubscriptionTable
 from nodeapp.routing import aodv_links, aodv_wire
 from nodeapp.routing.aodv_table import RouteTable
+from nodeapp.routing.aodv_wire import AodvKind
 from nodeapp.routing.neighbours import MAX_NEIGHBOURS, encode_hello
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 from tests.nodeapp.network import SimHost, SimNetwork
 from tests.nodeapp.pubsub.schemes import WARM_UP, hashed, network_of
 from tests.nodeapp.routing.aodv_lab import Graph
@@ -51,8 +53,8 @@ def test_beacons_of_thousands_cost_little_and_the_nearest_are_kept() -> None:
         radius = 90.0 if number % 2 else 91.0
         body = encode_hello(radius * math.cos(turn), radius * math.sin(turn), 0.0, 0.0)
         node = FORGED + number
-        station.router.neighbours.hello_received(Frame(Kind.HELLO, node, body=body), node)
-    near = Frame(Kind.HELLO, 2, body=encode_hello(10.0, 0.0, 0.0, 0.0))
+        station.router.neighbours.hello_received(Frame(CommonKind.HELLO, node, body=body), node)
+    near = Frame(CommonKind.HELLO, 2, body=encode_hello(10.0, 0.0, 0.0, 0.0))
     station.router.neighbours.hello_received(near, 2)
     kept = station.router.neighbours.current()
     assert len(kept) == MAX_NEIGHBOURS
@@ -60,7 +62,7 @@ def test_beacons_of_thousands_cost_little_and_the_nearest_are_kept() -> None:
     assert sum(math.hypot(each.x, each.y) < 90.5 for each in kept.values()) == MAX_NEIGHBOURS
     assert station.router.status()["neighbours turned away"] > 3000
     began = time.process_time()
-    station.router.send(Frame(Kind.EVENT, 1, 9, hops=0), (-500.0, 1.0))
+    station.router.send(Frame(CommonKind.EVENT, 1, 9, hops=0), (-500.0, 1.0))
     assert time.process_time() - began < 0.1
 
 
@@ -68,7 +70,7 @@ def test_neighbours_that_fall_silent_together_cost_one_look_at_the_table() -> No
     graph = Graph(2, [(1, 2)])
     router = graph.stations[1].router
     for number in range(8000):
-        hello = Frame(Kind.HELLO, FORGED + number, body=aodv_wire.Hello(1, 3.0).encode())
+        hello = Frame(CommonKind.HELLO, FORGED + number, body=aodv_wire.Hello(1, 3.0).encode())
         graph.stations[1].hear(hello, FORGED + number)
     assert len(router._links._lost_at) == aodv_links.MAX_HEARD
     for number in range(16_000):  # routes over them
@@ -88,7 +90,7 @@ def test_a_sequence_number_half_of_all_ahead_is_not_believed() -> None:
     graph = Graph(2, [(1, 2)])
     own = graph.stations[1].router.sequence
     request = aodv_wire.RouteRequest(0, 1, (own + 0x7FFFFFF0) % 2**32, 5)
-    graph.stations[1].hear(Frame(Kind.ROUTE_REQUEST, 2, 1, body=request.encode()), 2)
+    graph.stations[1].hear(Frame(AodvKind.ROUTE_REQUEST, 2, 1, body=request.encode()), 2)
     assert graph.stations[1].router.sequence == own
 
 
@@ -126,7 +128,7 @@ def test_an_advertisement_is_answered_by_a_bounded_list_that_goes_on() -> None:
     for stamp in range(40):
         sent = len(network.sent)
         body = encode_advertisement("traffic", (x + 100.0, y), stamp)
-        service.arrived(Frame(Kind.ADVERTISEMENT, 2, hops=1, body=body))
+        service.arrived(Frame(TopicKind.ADVERTISEMENT, 2, hops=1, body=body))
         answers = [wire.decode(datagram) for _, _, _, datagram in network.sent[sent:]]
         assert len(answers) <= 2 * rendezvous.MAX_LIST_BYTES // 1200
         frames += len(answers)
@@ -145,10 +147,10 @@ def test_status_answers_whatever_is_subscribed() -> None:
     for number in range(1, 61):
         words = ["traffic", *(f"k{n}!={number}{WIDE * 200}" for n in range(20))]
         body = Subscription(Filter.parse(words)).encode()
-        frame = Frame(Kind.SUBSCRIBE, 5, 0, 0, number, hops=0, body=body)
+        frame = Frame(ClientKind.SUBSCRIBE, 5, 0, 0, number, hops=0, body=body)
         node.clients.datagram_received(frame.encode(), ("client", 1))
     sent.clear()
-    node.clients.datagram_received(Frame(Kind.STATUS, 1, 0, hops=0).encode(), ("client", 1))
+    node.clients.datagram_received(Frame(ClientKind.STATUS, 1, 0, hops=0).encode(), ("client", 1))
     (reply,) = sent
     assert len(reply) < 40_000
     status = wire.decode_body(wire.decode(reply).body)
@@ -209,7 +211,9 @@ def test_a_node_drops_and_tells_what_is_beyond_the_budget() -> None:
 def test_what_a_stranger_sends_is_not_of_a_neighbours_budget() -> None:
     key = b"a key that neighbours share"
     neighbour = Seal(key, 2)
-    event = Frame(Kind.EVENT, 2, publisher=2, sequence=1, body=Event(2, 1, {}).encode()).encode()
+    event = Frame(
+        CommonKind.EVENT, 2, publisher=2, sequence=1, body=Event(2, 1, {}).encode()
+    ).encode()
     with listening(key) as (node, hear):
         for _ in range(budget.FRAMES + 1):
             hear(b"no frame")

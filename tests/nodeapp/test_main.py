@@ -17,7 +17,8 @@ import pytest
 from capture.namespaces import network_namespace
 from nodeapp.__main__ import run_exactly
 from nodeapp.node import open_radio
-from nodeapp.wire import CLIENT_PORT, NODE_PORT, Frame, Kind
+from nodeapp.pubsub.registry import kinds
+from nodeapp.wire import CLIENT_PORT, NODE_PORT, Frame
 from tests.nodeapp.lab import INTERFACE, configure, inside, until
 from tests.nodeapp.strategies import HOSTILE_CBOR
 
@@ -150,7 +151,7 @@ def test_random_bytes_from_a_neighbour_and_a_client_do_no_harm(
     node = start(1, protocol, "--position", "0,0")
     rng = random.Random(1)
     datagrams = [rng.randbytes(rng.randrange(80)) for _ in range(500)]
-    for kind in Kind:
+    for kind in kinds().values():
         frames = [Frame(kind, 2, 1, 2, 3, ttl=3, body=body).encode() for body in HOSTILE_CBOR]
         datagrams += frames
     with network_namespace(pair[1]):

@@ -6,6 +6,7 @@ import pytest
 
 from nodeapp import wire
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.flooding import Flooding
 from nodeapp.wire import Frame
 from tests.nodeapp.host_contract import HostContract, World
@@ -53,7 +54,7 @@ def test_frames_out_of_range_are_lost() -> None:
     network = SimNetwork(radio_range=100.0)
     one, _, far = (network.add((x, 0.0), "flooding") for x in (0.0, 90.0, 180.0))
     far.subscribe("traffic")
-    frame = Frame(wire.Kind.EVENT, 1, wire.BROADCAST, 1, 1, body=b"\x83\xa0\xf6\x40")
+    frame = Frame(CommonKind.EVENT, 1, wire.BROADCAST, 1, 1, body=b"\x83\xa0\xf6\x40")
     one.send(wire.BROADCAST, frame.encode())
     one.send(3, frame.encode())
     network.run(1)

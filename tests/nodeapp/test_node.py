@@ -16,18 +16,12 @@ from nodeapp import gps, wire
 from nodeapp.events import Event, Subscription
 from nodeapp.events import Filter as EventFilter
 from nodeapp.host import Position
-from nodeapp.node import (
-    Node,
-    NodeError,
-    NodeOptions,
-    check,
-    open_client_port,
-    open_radio,
-    read_map,
-)
+from nodeapp.kinds import ClientKind, CommonKind, Kind
+from nodeapp.node import Node, NodeError, NodeOptions, check, open_client_port, open_radio, read_map
 from nodeapp.pubsub.base import Environment
+from nodeapp.pubsub.messages import TopicKind
 from nodeapp.pubsub.registry import typed
-from nodeapp.wire import CLIENT_PORT, Frame, Kind
+from nodeapp.wire import CLIENT_PORT, Frame
 from tests.nodeapp.host_contract import HostContract, World
 from tests.nodeapp.lab import INTERFACE
 from tests.nodeapp.test_network import DatagramKeeper
@@ -95,7 +89,7 @@ class TestAsyncioHost(HostContract):
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("kind", [Kind.EVENT, Kind.SUBSCRIPTION, Kind.HELLO])
+@pytest.mark.parametrize("kind", [CommonKind.EVENT, TopicKind.SUBSCRIPTION, CommonKind.HELLO])
 def test_the_ds_field_has_the_class_of_the_message(
     pair: list[int], loop: asyncio.AbstractEventLoop, kind: Kind
 ) -> None:
@@ -159,7 +153,7 @@ class LoopbackNode:
         return wire.decode_body(reply.body)
 
     def status(self) -> Any:
-        return self.ask(Frame(Kind.STATUS, 3, 0))
+        return self.ask(Frame(ClientKind.STATUS, 3, 0))
 
     def close(self) -> None:
         self.node.close()
@@ -182,7 +176,7 @@ def nodes(loop: asyncio.AbstractEventLoop) -> Iterator[Any]:
 def test_a_node_without_a_fix_says_so_and_starts_at_the_first_one(nodes: Any) -> None:
     lone = nodes(protocol="broker-gpsr", position=None, gpsd=("127.0.0.1", 1))
     event = Event(1, 1, {"topic": "traffic"})
-    publish = Frame(Kind.PUBLISH, 4, 0, 1, 1, body=event.encode())
+    publish = Frame(ClientKind.PUBLISH, 4, 0, 1, 1, body=event.encode())
     assert "does not know its position yet" in lone.ask(publish)
     assert lone.status()["position"] is None
     lone.node.fix(Position(5.0, 6.0))
@@ -206,7 +200,7 @@ def test_a_defect_in_a_protocol_is_logged_with_its_frame_and_survived(
     nodes: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lone = nodes()
-    publish = Frame(Kind.PUBLISH, 4, 0, 1, 1, body=Event(1, 1, {"topic": "a"}).encode())
+    publish = Frame(ClientKind.PUBLISH, 4, 0, 1, 1, body=Event(1, 1, {"topic": "a"}).encode())
 
     def defective(event: Event) -> None:
         raise ZeroDivisionError
@@ -244,12 +238,12 @@ def test_a_client_that_vanished_is_no_trouble(nodes: Any) -> None:
     gone = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     gone.connect(lone.client.getpeername())
     body = Subscription(EventFilter()).encode()
-    gone.send(Frame(Kind.SUBSCRIBE, 1, 0, 0, 1, body=body).encode())
+    gone.send(Frame(ClientKind.SUBSCRIBE, 1, 0, 0, 1, body=body).encode())
     lone.status()
     gone.close()
     for sequence in range(1, 4):
         event = Event(1, sequence, {"topic": "a"})
-        lone.ask(Frame(Kind.PUBLISH, 4, 0, 1, sequence, body=event.encode()))
+        lone.ask(Frame(ClientKind.PUBLISH, 4, 0, 1, sequence, body=event.encode()))
     assert lone.status()["clients"] == 1
 
 
@@ -257,7 +251,7 @@ def test_datagrams_from_elsewhere_are_counted_and_ignored(nodes: Any) -> None:
     lone = nodes()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         port = lone.node._radio.getsockname()[1]
-        stranger.sendto(Frame(Kind.EVENT, 1).encode(), ("127.0.0.1", port))
+        stranger.sendto(Frame(CommonKind.EVENT, 1).encode(), ("127.0.0.1", port))
     counters: dict[str, int] = {}
     for _ in range(50):
         counters = lone.status()["host counters"]

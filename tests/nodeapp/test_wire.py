@@ -7,7 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeapp import wire
-from nodeapp.wire import Frame, GeoRoute, Kind, WireError
+from nodeapp.kinds import CommonKind, Kind, TrafficClass
+from nodeapp.pubsub.mesh.messages import MeshKind
+from nodeapp.pubsub.overlay.messages import OverlayKind
+from nodeapp.pubsub.registry import kinds
+from nodeapp.wire import Frame, GeoRoute, WireError
 from tests.nodeapp.strategies import HOSTILE_CBOR, frames
 
 coordinates = st.floats(-9e8, 9e8)
@@ -45,12 +49,12 @@ def test_short_and_overlong_frames_are_refused(frame: Frame, cut: int, more: byt
 @pytest.mark.parametrize(
     "frame",
     [
-        Frame(Kind.EVENT, 2**32),
-        Frame(Kind.EVENT, -1),
-        Frame(Kind.EVENT, 1, ttl=256),
-        Frame(Kind.EVENT, 1, hops=256),
-        Frame(Kind.EVENT, 1, sequence=2**32),
-        Frame(Kind.EVENT, 1, route=bytes(256)),
+        Frame(CommonKind.EVENT, 2**32),
+        Frame(CommonKind.EVENT, -1),
+        Frame(CommonKind.EVENT, 1, ttl=256),
+        Frame(CommonKind.EVENT, 1, hops=256),
+        Frame(CommonKind.EVENT, 1, sequence=2**32),
+        Frame(CommonKind.EVENT, 1, route=bytes(256)),
     ],
 )
 def test_fields_that_do_not_fit_are_refused(frame: Frame) -> None:
@@ -59,13 +63,13 @@ def test_fields_that_do_not_fit_are_refused(frame: Frame) -> None:
 
 
 def test_a_body_that_does_not_fit_a_datagram_is_refused() -> None:
-    assert Frame(Kind.EVENT, 1, body=bytes(wire.MAX_BODY)).encode()
+    assert Frame(CommonKind.EVENT, 1, body=bytes(wire.MAX_BODY)).encode()
     with pytest.raises(WireError):
-        Frame(Kind.EVENT, 1, body=bytes(wire.MAX_BODY + 1)).encode()
+        Frame(CommonKind.EVENT, 1, body=bytes(wire.MAX_BODY + 1)).encode()
 
 
 def test_a_forwarded_frame_has_a_hop_more_and_one_less_to_live() -> None:
-    frame = Frame(Kind.EVENT, 1, ttl=2, hops=3).forwarded(b"route")
+    frame = Frame(CommonKind.EVENT, 1, ttl=2, hops=3).forwarded(b"route")
     assert (frame.ttl, frame.hops, frame.route) == (1, 4, b"route")
     for worn in (frame._replace(ttl=0), frame._replace(hops=255)):
         with pytest.raises(WireError):
@@ -128,7 +132,7 @@ def test_addressees_survive_the_wire_and_leave_the_body_untouched(
 ) -> None:
     route = wire.encode_addressees(addressees)
     assert wire.decode_addressees(route) == tuple(addressees)
-    plain = Frame(Kind.EVENT, 1, publisher=1, sequence=2, ttl=3, body=body)
+    plain = Frame(CommonKind.EVENT, 1, publisher=1, sequence=2, ttl=3, body=body)
     listed = wire.decode(plain._replace(route=route).encode())
     assert listed.route == route
     assert listed.forwarded(b"").encode() == plain.forwarded().encode()
@@ -193,19 +197,27 @@ def test_random_bodies_are_refused_or_decoded(body: bytes) -> None:
         wire.decode_body(body)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", kinds().values())
 def test_a_message_has_the_class_of_its_kind(kind: Kind) -> None:
-    routing = {Kind.HELLO, *(kind for kind in Kind if kind.name.startswith("ROUTE_"))}
-    wanted = wire.TrafficClass.PUBSUB_CONTROL
-    if kind in (Kind.EVENT, Kind.DELIVERY, Kind.SEARCH, Kind.CUBE_EVENT):  # all carry one
-        wanted = wire.TrafficClass.EVENTS
+    routing = {
+        CommonKind.HELLO,
+        *(kind for kind in kinds().values() if kind.name.startswith("ROUTE_")),
+    }
+    wanted = TrafficClass.PUBSUB_CONTROL
+    if kind in (
+        CommonKind.EVENT,
+        MeshKind.DELIVERY,
+        OverlayKind.SEARCH,
+        OverlayKind.CUBE_EVENT,
+    ):  # all carry one
+        wanted = TrafficClass.EVENTS
     elif kind in routing:
-        wanted = wire.TrafficClass.ROUTING_CONTROL
+        wanted = TrafficClass.ROUTING_CONTROL
     assert wire.traffic_class(Frame(kind, 1).encode()) == wanted
 
 
 def test_all_classes_are_best_effort_in_802_11() -> None:
-    assert all(each >> 3 == 0 for each in wire.TrafficClass)
+    assert all(each >> 3 == 0 for each in TrafficClass)
 
 
 @pytest.mark.parametrize("datagram", [b"", b"\x01", b"\x01\xff"])

@@ -24,16 +24,19 @@ from emulation.virtual.host import VirtualHost
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event, fingerprint
-from nodeapp.pubsub.mesh.messages import Report, decode_report
-from nodeapp.pubsub.messages import decode_located, encode_located
+from nodeapp.kinds import CommonKind, Role
+from nodeapp.pubsub.mesh.messages import MeshKind, Report, decode_report
+from nodeapp.pubsub.messages import TopicKind, decode_located, encode_located
 from nodeapp.pubsub.over_aodv import BrokerAodv, RendezvousAodv
+from nodeapp.pubsub.overlay.messages import OverlayKind
 from nodeapp.pubsub.overlay.mirinae import Mirinae
 from nodeapp.pubsub.overlay.peer import SemanticOverlay
-from nodeapp.pubsub.registry import PROTOCOLS, service_of
+from nodeapp.pubsub.registry import PROTOCOLS, kinds_of, service_of
 from nodeapp.routing import aodv_wire
+from nodeapp.routing.aodv_wire import AodvKind
 from nodeapp.routing.neighbours import encode_hello
 from nodeapp.routing.tree_beacon import TreeBeacon
-from nodeapp.wire import BROADCAST, EVENT_KINDS, Frame, Kind, decode
+from nodeapp.wire import BROADCAST, Frame, decode
 from topologies.catalog import make_scenario
 
 START, END, AFTER, DURATION = 20.0, 40.0, 50.0, 80.0
@@ -116,7 +119,7 @@ class Attack:
 
 
 def events_of(stranger: Stranger) -> list[tuple[int, Frame, int]]:
-    return [each for kind in EVENT_KINDS for each in stranger.overheard.get(kind, ())]
+    return [each for kind in kinds_of(Role.EVENT) for each in stranger.overheard.get(kind, ())]
 
 
 def forge_numbers(stranger: Stranger) -> None:
@@ -131,7 +134,7 @@ def replay(stranger: Stranger) -> None:
 
 
 def copy_early(stranger: Stranger, sender: int, frame: Frame) -> None:
-    if frame.kind == Kind.EVENT:
+    if frame.kind == CommonKind.EVENT:
         stranger.send(frame._replace(ttl=0, hops=frame.hops + 1))
 
 
@@ -148,7 +151,7 @@ def own_numbers(stranger: Stranger) -> list[tuple[int, int]]:
 def request_once(stranger: Stranger) -> None:
     for node, number in own_numbers(stranger):
         body = aodv_wire.RouteRequest(aodv_wire.UNKNOWN, 2**31, 0, number + 2**30).encode()
-        stranger.send(Frame(Kind.ROUTE_REQUEST, node, STRANGER + 1, ttl=30, body=body))
+        stranger.send(Frame(AodvKind.ROUTE_REQUEST, node, STRANGER + 1, ttl=30, body=body))
 
 
 def reply(stranger: Stranger, ahead: int) -> None:
@@ -157,7 +160,7 @@ def reply(stranger: Stranger, ahead: int) -> None:
     for node, number in own_numbers(stranger):
         body = aodv_wire.RouteReply(node, number + ahead, 0, 6.0).encode()
         for to in near:
-            stranger.send(Frame(Kind.ROUTE_REPLY, STRANGER, to, ttl=30, body=body), to=to)
+            stranger.send(Frame(AodvKind.ROUTE_REPLY, STRANGER, to, ttl=30, body=body), to=to)
 
 
 def hello_everywhere(stranger: Stranger) -> None:
@@ -170,25 +173,27 @@ def hello_everywhere(stranger: Stranger) -> None:
         x = (x0 + x1) / 2 + reach * math.cos(turn)
         y = (y0 + y1) / 2 + reach * math.sin(turn)
         node = STRANGER + number
-        stranger.send(Frame(Kind.HELLO, node, body=encode_hello(x, y, 0.0, 0.0)), node)
+        stranger.send(Frame(CommonKind.HELLO, node, body=encode_hello(x, y, 0.0, 0.0)), node)
 
 
 def move_subscriptions(stranger: Stranger) -> None:
-    for sender, frame, to in stranger.overheard.get(Kind.SUBSCRIPTION, ()):
+    for sender, frame, to in stranger.overheard.get(TopicKind.SUBSCRIPTION, ()):
         _, stamp, item = decode_located(frame.body)
         body = encode_located((0.0, 0.0), stamp + 5000, item)
         stranger.send(frame._replace(body=body), sender, to)
 
 
 def be_root(stranger: Stranger) -> None:
-    children = tuple({sender for sender, _, _ in stranger.overheard.get(Kind.HELLO, ())})
+    children = tuple({sender for sender, _, _ in stranger.overheard.get(CommonKind.HELLO, ())})
     beacon = TreeBeacon(1, 2**40 + stranger.frames, 0, 1, children=children[:50])
-    stranger.send(Frame(Kind.HELLO, STRANGER, route=beacon.encode(), body=encode_hello(0, 0, 0, 0)))
+    stranger.send(
+        Frame(CommonKind.HELLO, STRANGER, route=beacon.encode(), body=encode_hello(0, 0, 0, 0))
+    )
 
 
 def report(stranger: Stranger) -> None:
     """Say in clients' names that they are here and stay."""
-    for sender, frame, _ in stranger.overheard.get(Kind.REPORT, ())[-10:]:
+    for sender, frame, _ in stranger.overheard.get(MeshKind.REPORT, ())[-10:]:
         made: Report = decode_report(frame.body)
         status = made.status._replace(destination=made.status.current, velocity=0.0)
         body = made._replace(number=made.number + 1, status=status).encode()
@@ -208,7 +213,7 @@ def leave(stranger: Stranger) -> None:
         if me is None:
             continue
         for body, other in itertools.product(codec.leave(me.joined), stranger.simulation.nodes):
-            frame = Frame(Kind.LEAVE, host.node_id, other.node_id, body=body)
+            frame = Frame(OverlayKind.LEAVE, host.node_id, other.node_id, body=body)
             stranger.send(frame, host.node_id, other.node_id)
 
 
@@ -221,6 +226,10 @@ def over_aodv(name: str) -> bool:
 
 def by_location(name: str) -> bool:
     return "-gpsr" in name or name == "georendezvous"
+
+
+def by_wire(name: str) -> bool:
+    return service_of(name).promises.wired
 
 
 ATTACKS: Final = (
@@ -238,7 +247,7 @@ ATTACKS: Final = (
     Attack("subscriptions at false places", by_location, move_subscriptions),
     Attack("a root that is newer", lambda name: name == "subscription-forwarding", be_root),
     Attack("reports in clients' names", lambda name: service_of(name).needs_routes, report),
-    Attack("LEAVE in each peer's name", lambda name: service_of(name).is_overlay, leave, once=True),
+    Attack("LEAVE in each peer's name", by_wire, leave, once=True),
 )
 
 
@@ -246,7 +255,7 @@ def scenario_of(protocol: str, seed: int) -> Scenario:
     service = service_of(protocol)
     if service.needs_routes:
         topology, settings = "mesh_grid", {"side": 3, "nodes": 8, "speed": 5, "interval": 1}
-    elif service.is_overlay:
+    elif service.promises.wired:
         topology, settings = "stock_peers", {"nodes": 20}
     else:
         topology, settings = "roaming_field", {"nodes": 30, "interval": 1}

@@ -13,7 +13,8 @@ from emulation.radio.spec import RadioSpec
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import Event, Filter, Subscription, parse_attributes
-from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, Frame, Kind, encode_body
+from nodeapp.kinds import ClientKind, CommonKind
+from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, Frame, encode_body
 from tests.capture.packets import ethernet, file_header, record, udp_ipv4
 
 EPOCH = 1_700_000_000_250_000_000
@@ -50,7 +51,7 @@ class RunBuilder:
         request = frame._replace(originator=next(self._tokens), destination=0, hops=0)
         self._loopback(node, time, request, (client, CLIENT_PORT))
         body = encode_body(refusal)
-        ack = Frame(Kind.ACK, request.originator, request.kind, hops=0, body=body)
+        ack = Frame(ClientKind.ACK, request.originator, request.kind, hops=0, body=body)
         self._loopback(node, time + 50e-6, ack, (CLIENT_PORT, client))
 
     def _loopback(self, node: int, time: float, frame: Frame, ports: tuple[int, int]) -> None:
@@ -68,7 +69,7 @@ class RunBuilder:
     ) -> None:
         """A client subscribes, or renews."""
         body = Subscription(Filter.parse(words), attributes or {}).encode()
-        frame = Frame(Kind.SUBSCRIBE, 0, publisher=node, sequence=number, body=body)
+        frame = Frame(ClientKind.SUBSCRIBE, 0, publisher=node, sequence=number, body=body)
         self.to_node(node, time, frame, **options)
 
     def unsubscribe(
@@ -76,7 +77,7 @@ class RunBuilder:
     ) -> None:
         """A client ends its subscription `number`, or all at the node of a filter."""
         body = b"" if number else encode_body(Filter.parse(words).encode())
-        frame = Frame(Kind.UNSUBSCRIBE, 0, publisher=node, sequence=number, body=body)
+        frame = Frame(ClientKind.UNSUBSCRIBE, 0, publisher=node, sequence=number, body=body)
         self.to_node(node, time, frame, **options)
 
     def publish(
@@ -94,7 +95,11 @@ class RunBuilder:
         event = Event(node, sequence, parse_attributes(words), admitted).padded(size)
         self._events[node, sequence] = event.encode()
         frame = Frame(
-            Kind.PUBLISH, 0, publisher=node, sequence=sequence, body=self._events[node, sequence]
+            ClientKind.PUBLISH,
+            0,
+            publisher=node,
+            sequence=sequence,
+            body=self._events[node, sequence],
         )
         self.to_node(node, time, frame, **options)
         self.workload.append(
@@ -109,13 +114,13 @@ class RunBuilder:
         self, node: int, time: float, event: tuple[int, int], hops: int, client: int = CLIENT
     ) -> None:
         """A node tells a client an event."""
-        frame = Frame(Kind.NOTIFY, node, 1, *event, hops=hops, body=self._events[event])
+        frame = Frame(ClientKind.NOTIFY, node, 1, *event, hops=hops, body=self._events[event])
         self._loopback(node, time, frame, (CLIENT_PORT, client))
 
     def event_frame(self, event: tuple[int, int], hops: int = 1) -> Frame:
         """Return the EVENT frame that carries a published event."""
         body = self._events[event]
-        return Frame(Kind.EVENT, event[0], BROADCAST, *event, ttl=10, hops=hops, body=body)
+        return Frame(CommonKind.EVENT, event[0], BROADCAST, *event, ttl=10, hops=hops, body=body)
 
     def radio(
         self,

@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from nodeapp.events import Filter, parse_attributes
-from nodeapp.wire import NODE_PORT, Frame, Kind
+from nodeapp.kinds import ClientKind, CommonKind
+from nodeapp.wire import NODE_PORT, Frame
 from spark_analysis.analysis import analyse
 from spark_analysis.engine.results import Analysis
 from spark_analysis.engine.session import plain_errors
@@ -26,7 +27,7 @@ from tests.spark_analysis.runs import CLIENT, EPOCH, NETWORK, RunBuilder
 pytestmark = pytest.mark.spark
 
 OTHER_CLIENT = 40_002
-HELLO = Frame(Kind.HELLO, 1)
+HELLO = Frame(CommonKind.HELLO, 1)
 HELLO_LENGTH = 14 + 20 + 8 + 24
 EVENT_LENGTH = HELLO_LENGTH + 100
 
@@ -49,7 +50,9 @@ def special(folder: Path) -> Path:
     run.notify(2, 5.5, (1, 1), hops=3)
     # Its policy admits one of them; another gets it all the same.  The client sends it twice.
     run.publish(1, 8.0, 2, ["traffic", "speed=8"], policy=["role=police"])
-    run.to_node(1, 8.01, Frame(Kind.PUBLISH, 0, publisher=1, sequence=2, body=run.body((1, 2))))
+    run.to_node(
+        1, 8.01, Frame(ClientKind.PUBLISH, 0, publisher=1, sequence=2, body=run.body((1, 2)))
+    )
     run.notify(2, 8.1, (1, 2), hops=1, client=OTHER_CLIENT)
     run.notify(3, 8.2, (1, 2), hops=1)
     run.unsubscribe(2, 12.0, number=1, client=OTHER_CLIENT)

@@ -180,13 +180,13 @@ def test_an_access_point_that_was_moved_is_said_instead_of_repeated(tmp_path: Pa
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("run a b --scenario /nowhere.json", "--scenario has everything fixed: leave topology out"),
+        ("run a b --scenario /nowhere.json", "--scenario fixes everything: leave out topology"),
         (
             "run roaming_field flooding --backend virtual --no-captures --live",
             "--live is for runs in real time",
         ),
-        ("run --scenario /nowhere.json --seed 2", "leave seed out"),
-        ("run --scenario /nowhere.json --fault radio", "leave fault out"),
+        ("run --scenario /nowhere.json --seed 2", "leave out seed"),
+        ("run --scenario /nowhere.json --fault radio", "leave out fault"),
         ("run --scenario /nowhere.json", "nowhere.json"),
         ("run roaming_field flooding --set speed=1 --set speed=2", "--set speed is given twice"),
         ("run roaming_field flooding --nodes 9 --set nodes=8", "give one of them"),

@@ -45,7 +45,7 @@ def test_a_finding_is_run_again_for_its_report(
     assert done.exit_code == 0, done.output
     (finding,) = json.loads(done.stdout)["findings"]
     assert finding["report"] is None
-    assert "no report of a run without an end" in done.output
+    assert "no report of a run that never ends" in done.output
 
 
 def test_a_master_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

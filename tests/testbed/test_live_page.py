@@ -54,7 +54,7 @@ class Long:
             log = [["missed"], ["move", 1, 0.0, 90, 90]]
             for number in range(1, MOVES + 1):
                 log.append(["move", 0, (time - 1) * number / MOVES, number / MOVES, 10])
-                log.append(["told", 1, number / MOVES, [f"sample {number}"]])
+                log.append(["details", 1, number / MOVES, [f"sample {number}"]])
             for number in range(1, HANDOVERS + 1):
                 mark = {"time": number, "until": number, "text": f"handover {number}", "nodes": [0]}
                 log.append(["handover", mark | {"kind": "handover"}])
@@ -117,7 +117,8 @@ def test_it_keeps_a_bounded_past_draws_while_paused_and_says_why_it_ends(
             motion = browser.run(
                 f"{REPLAY} [replay.nodes[0].track.length >= 50_000,"
                 "replay.nodes[0].track[0][0] > 400,"
-                "replay.nodes[1].told.length, replay.nodes[1].told[0][1][0], replay.marks.length,"
+                "replay.nodes[1].details.length, replay.nodes[1].details[0][1][0],"
+                "replay.marks.length,"
                 "replay.marks[0].text, replay.marks[1].text, replay.marks.at(-1).text] : null"
             )
             words, fault = [50_000, f"sample {MOVES - 50_000 + 1}"], [2001, "down"]

@@ -69,7 +69,7 @@ def test_packages_come_from_another_python(tmp_path: Path) -> None:
     assert "from the environment" in done.stdout
     done = mn(tmp_path, script, "--python", "/bin/false")
     assert done.returncode == 2
-    assert "--python takes a Python, as VENV/bin/python, not /bin/false" in done.stderr
+    assert "--python takes a Python, such as VENV/bin/python, not /bin/false" in done.stderr
 
 
 @pytest.mark.root

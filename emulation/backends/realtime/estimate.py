@@ -12,7 +12,7 @@ import psutil
 from emulation.backends.base import BackendError
 from emulation.mobility.contacts import Contacts
 from emulation.scenario.scenario import NOMINAL_RANGE, Scenario
-from nodeapp.pubsub.registry import service_of
+from nodeapp.pubsub import registry
 
 STATION_MEMORY: Final = 4 << 20
 """Bytes of a node: its app, its shell and the kernel's part; 5,000 took 19 GB."""
@@ -50,8 +50,10 @@ def events_received(scenario: Scenario) -> float:
     Each node that an event can reach sends it `repeat` times, and all its neighbours receive it.
     0 if the protocol does not flood: where its frames go is not known in advance.
     """
-    floods = service_of(scenario.protocol.name).floods
-    if not floods or scenario.access_points or scenario.wire is not None:
+    protocol = registry.SYSTEMS.get(scenario.protocol.name)
+    if protocol is None or not protocol.floods:
+        return 0.0
+    if scenario.access_points or scenario.wire is not None:
         return 0.0
     hear = _hear(scenario)
     degrees = hear.sum(axis=1)

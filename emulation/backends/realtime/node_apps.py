@@ -27,8 +27,9 @@ from emulation.scenario.faults import clock_ahead
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import NodeSpec, Scenario
 from nodeapp.gps import GPSD_PORT
+from nodeapp.kinds import ClientKind
 from nodeapp.pubsub import registry
-from nodeapp.wire import Frame, Kind, decode, decode_body
+from nodeapp.wire import Frame, decode, decode_body
 
 MODULE: Final = "nodeapp"
 TIME_NAMESPACE: Final = Path("/proc/self/timens_offsets")
@@ -155,7 +156,7 @@ class NodeApps(dict[str, Process]):
         """
         with ExitStack() as stack:
             waiting = {name: stack.enter_context(client_socket(pids[name])) for name in self}
-            question = Frame(Kind.STATUS, originator=1, destination=0, hops=0).encode()
+            question = Frame(ClientKind.STATUS, originator=1, destination=0, hops=0).encode()
 
             def all_answer() -> bool:
                 for name, client in list(waiting.items()):

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.base import Environment, EventIds
 from nodeapp.pubsub.mesh.broker_map import broker_map_of
 from nodeapp.pubsub.mesh.graph import Graph
@@ -26,6 +27,7 @@ from nodeapp.pubsub.mesh.handover import CONFIRM, CONFIRM_TRIES, Handovers, Sess
 from nodeapp.pubsub.mesh.last_hop import LastHop
 from nodeapp.pubsub.mesh.messages import (
     NO_REPORT,
+    MeshKind,
     Report,
     SessionKey,
     decode_delivery,
@@ -43,7 +45,7 @@ from nodeapp.pubsub.mesh.strategies import Send, Strategy
 from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, TableFullError
 from nodeapp.routing.neighbours import Neighbours
 from nodeapp.routing.spanning_tree import SpanningTree
-from nodeapp.wire import Frame, Kind, WireError, moment
+from nodeapp.wire import Frame, WireError, moment
 
 MARGIN: Final = 1.0
 """Metres by which a destination may be outside the area: GPS and rounding."""
@@ -123,23 +125,23 @@ class MeshBroker:
         """Set what is done with frames of each kind: as received, and as arrived for this node."""
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
             **self.graph.handlers,
-            Kind.EVENT: self._event_received,
-            Kind.REPORT: self._report_received,
-            Kind.RECEIVED: self._received,
-            Kind.PROBE: self._probe_received,
-            Kind.DELIVERY: self.relay.receive,
-            Kind.HANDOVER: self.relay.receive,
-            Kind.HANDED_OVER: self.relay.receive,
-            Kind.REPORT_ACK: self.relay.receive,
-            Kind.PROPAGATED: self._handovers.propagated,
-            Kind.HELLO: self._hello_received,
+            CommonKind.EVENT: self._event_received,
+            MeshKind.REPORT: self._report_received,
+            MeshKind.RECEIVED: self._received,
+            MeshKind.PROBE: self._probe_received,
+            MeshKind.DELIVERY: self.relay.receive,
+            MeshKind.HANDOVER: self.relay.receive,
+            MeshKind.HANDED_OVER: self.relay.receive,
+            MeshKind.REPORT_ACK: self.relay.receive,
+            MeshKind.PROPAGATED: self._handovers.propagated,
+            CommonKind.HELLO: self._hello_received,
         }
         self._receivers: dict[int, Callable[[Frame], None]] = {
-            Kind.DELIVERY: self._delivery_arrived,
-            Kind.HANDOVER: self._handovers.asked,
-            Kind.HANDED_OVER: self._handovers.handed_over,
-            Kind.PROBE: self._probe_arrived,
-            Kind.REPORT_ACK: self._no_session_arrived,
+            MeshKind.DELIVERY: self._delivery_arrived,
+            MeshKind.HANDOVER: self._handovers.asked,
+            MeshKind.HANDED_OVER: self._handovers.handed_over,
+            MeshKind.PROBE: self._probe_arrived,
+            MeshKind.REPORT_ACK: self._no_session_arrived,
         }
 
     @property
@@ -187,14 +189,14 @@ class MeshBroker:
 
     def _hello_received(self, frame: Frame, sender: int) -> None:
         if self._tree is not None:
-            self._tree.handlers[Kind.HELLO](frame, sender)
+            self._tree.handlers[CommonKind.HELLO](frame, sender)
 
     def _event_received(self, frame: Frame, sender: int) -> None:
         event = Event.decode(frame.publisher, frame.sequence, frame.body)
         if sender not in self._broker_map.positions:
             # A client has published it, and sends it again until it hears this.
             me = self._host.node_id
-            heard = Frame(Kind.RECEIVED, me, sender, frame.publisher, frame.sequence)
+            heard = Frame(MeshKind.RECEIVED, me, sender, frame.publisher, frame.sequence)
             self._host.send(sender, heard.encode())
             frame = frame._replace(ttl=self._parameters.ttl)
         self.event(frame, event, sender)
@@ -266,7 +268,7 @@ class MeshBroker:
         if served is None:
             self._counters["probes of nobody served here"] += 1
             body = encode_report_ack(NO_REPORT, number, "no such session")
-            answer = Frame(Kind.REPORT_ACK, self._host.node_id, frame.originator, body=body)
+            answer = Frame(MeshKind.REPORT_ACK, self._host.node_id, frame.originator, body=body)
             self.relay.to_broker(answer, access)
             return
         served.heard = self._host.now()
@@ -365,7 +367,7 @@ class MeshBroker:
     def _acknowledge(self, client: int, number: int, session: int, refusal: str | None) -> None:
         body = encode_report_ack(number, session, refusal)
         me = self._host.node_id
-        frame = Frame(Kind.REPORT_ACK, me, client, sequence=self._began, body=body)
+        frame = Frame(MeshKind.REPORT_ACK, me, client, sequence=self._began, body=body)
         self._host.send(client, frame.encode())
 
     def _received(self, frame: Frame, sender: int) -> None:

@@ -27,10 +27,12 @@ from typing import Any, Final
 from nodeapp.events import Event, Subscription, fingerprint
 from nodeapp.geometry import Point
 from nodeapp.host import Host, Timer
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.base import Environment, RefusedError, Route
 from nodeapp.pubsub.mesh.messages import (
     MAX_RAISED,
     NO_REPORT,
+    MeshKind,
     Received,
     Report,
     SessionKey,
@@ -42,7 +44,7 @@ from nodeapp.pubsub.mesh.messages import (
 from nodeapp.pubsub.mesh.parameters import MeshParameters
 from nodeapp.pubsub.mesh.prediction import ClientStatus
 from nodeapp.pubsub.messages import Stamps
-from nodeapp.wire import BROADCAST, Frame, Kind
+from nodeapp.wire import BROADCAST, Frame
 
 KNOWN: Final = 65_536
 """Events that a client remembers."""
@@ -108,10 +110,10 @@ class MeshClient:
         self._silences = 0
         self._publishing: dict[tuple[int, int], Timer] = {}
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
-            Kind.DELIVERY: self._delivery_received,
-            Kind.REPORT_ACK: self._report_acknowledged,
-            Kind.RECEIVED: self._event_heard,
-            Kind.HELLO: self._beacon_heard,
+            MeshKind.DELIVERY: self._delivery_received,
+            MeshKind.REPORT_ACK: self._report_acknowledged,
+            MeshKind.RECEIVED: self._event_heard,
+            CommonKind.HELLO: self._beacon_heard,
         }
 
     def start(self) -> None:
@@ -181,7 +183,7 @@ class MeshClient:
         self._status, self._reported = self._now_status(), now
         subscriptions = tuple(subscription.encode() for subscription in self._local)
         report = Report(self._number, self._status, subscriptions, tuple(self._sessions.items()))
-        frame = Frame(Kind.REPORT, self._host.node_id, body=report.encode())
+        frame = Frame(MeshKind.REPORT, self._host.node_id, body=report.encode())
         self._host.send(BROADCAST, frame.encode())
         longest = LONGEST * self._parameters.report_retry
         self._timer = self._host.call_later(wait, self._send_report, min(2 * wait, longest))
@@ -286,7 +288,7 @@ class MeshClient:
         self._counters["probes"] += 1
         self._probed = True
         body = encode_probe(0, serving.number, self._sessions[serving])
-        frame = Frame(Kind.PROBE, self._host.node_id, serving.broker, body=body)
+        frame = Frame(MeshKind.PROBE, self._host.node_id, serving.broker, body=body)
         self._host.send(BROADCAST, frame.encode())
 
     # Events.
@@ -294,7 +296,7 @@ class MeshClient:
     def _acknowledge(self, session: SessionKey, index: int, sender: int, frame: Frame) -> None:
         body = encode_received(session, index)
         me = self._host.node_id
-        reply = Frame(Kind.RECEIVED, me, sender, frame.publisher, frame.sequence, body=body)
+        reply = Frame(MeshKind.RECEIVED, me, sender, frame.publisher, frame.sequence, body=body)
         self._host.send(sender, reply.encode())
 
     def _delivery_received(self, frame: Frame, sender: int) -> None:
@@ -318,7 +320,7 @@ class MeshClient:
         """Give an event to the broker here, until it says that it has it."""
         self._known[fingerprint(event.publisher, event.sequence, event.encode())] = None
         frame = Frame(
-            Kind.EVENT,
+            CommonKind.EVENT,
             self._host.node_id,
             publisher=event.publisher,
             sequence=event.sequence,

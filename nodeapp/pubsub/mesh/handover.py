@@ -42,6 +42,7 @@ from nodeapp.pubsub.mesh.messages import (
     EventDelivery,
     HandedOver,
     Handover,
+    MeshKind,
     Propagated,
     Received,
     SessionKey,
@@ -53,7 +54,7 @@ from nodeapp.pubsub.mesh.parameters import MeshParameters
 from nodeapp.pubsub.mesh.relay import Relay
 from nodeapp.pubsub.mesh.session import EventSource, Held, Served
 from nodeapp.pubsub.patterns import LOCAL
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 
 WINDOW: Final = 32
 """Events that an old broker sends for each time that it is asked."""
@@ -153,7 +154,7 @@ class Handovers:
             done,
         )
         me = self._host.node_id
-        frame = Frame(Kind.HANDOVER, me, broker, hops=0, body=handover.encode())
+        frame = Frame(MeshKind.HANDOVER, me, broker, hops=0, body=handover.encode())
         self._relay.to_broker(frame, broker)
 
     def _propagate(self, served: Served, source: EventSource, pattern: bytes) -> None:
@@ -163,7 +164,7 @@ class Handovers:
             return
         me = self._host.node_id
         body = message.encode()
-        frame = Frame(Kind.PROPAGATED, me, ttl=self._ttl, hops=0, body=body)
+        frame = Frame(MeshKind.PROPAGATED, me, ttl=self._ttl, hops=0, body=body)
         self._graph.forward_propagated(frame, pattern, LOCAL)
 
     def fetched(self, client: int, delivery: EventDelivery, held: Held) -> bool:
@@ -305,5 +306,5 @@ class Handovers:
         body = HandedOver(
             client, SessionKey(me, old_number), new.number, total, latest, received
         ).encode()
-        frame = Frame(Kind.HANDED_OVER, me, new.broker, hops=0, body=body)
+        frame = Frame(MeshKind.HANDED_OVER, me, new.broker, hops=0, body=body)
         self._relay.to_broker(frame, new.broker)

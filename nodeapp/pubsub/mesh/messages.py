@@ -39,6 +39,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from nodeapp import wire
+from nodeapp.kinds import Kind, Role
 from nodeapp.pubsub.mesh.prediction import ClientStatus
 from nodeapp.wire import MAX_BODY, WireError
 
@@ -53,6 +54,19 @@ LISTED: Final = 2000
 """Events above the first gap that one message lists at most."""
 LIMIT: Final = 1e9
 """Metres, m/s and seconds: no number of a status is larger."""
+
+
+class MeshKind(Kind):
+    """Messages between the brokers and clients of a mesh."""
+
+    DELIVERY = 54, Role.EVENT
+    RECEIVED = 55
+    REPORT = 56
+    REPORT_ACK = 57
+    PROBE = 58
+    HANDOVER = 59
+    PROPAGATED = 60
+    HANDED_OVER = 61
 
 
 class SessionKey(NamedTuple):

@@ -19,12 +19,13 @@ from typing import Final
 from nodeapp.geometry import Point, nudge
 from nodeapp.host import Host
 from nodeapp.pubsub.mesh.broker_map import BrokerMap
+from nodeapp.pubsub.mesh.messages import MeshKind
 from nodeapp.routing.gpsr import Gpsr
 from nodeapp.routing.gpsr_parameters import BeaconParameters, GpsrParameters
 from nodeapp.routing.neighbours import Neighbours
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 
-FOR_CLIENTS: Final = (Kind.DELIVERY, Kind.REPORT_ACK)
+FOR_CLIENTS: Final = (MeshKind.DELIVERY, MeshKind.REPORT_ACK)
 
 
 def known_neighbours(
@@ -92,7 +93,7 @@ class Relay:
         return True
 
     def _toured(self, frame: Frame, location: Point) -> bool:
-        if frame.kind not in (Kind.DELIVERY, Kind.PROBE):
+        if frame.kind not in (MeshKind.DELIVERY, MeshKind.PROBE):
             return False
         self._counters["served as the nearest broker"] += 1
         self._arrived(frame)

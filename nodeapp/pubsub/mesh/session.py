@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from nodeapp.events import Subscription, fingerprint
 from nodeapp.host import Timer
-from nodeapp.pubsub.mesh.messages import EventDelivery, Received, SessionKey
+from nodeapp.pubsub.mesh.messages import EventDelivery, MeshKind, Received, SessionKey
 from nodeapp.pubsub.mesh.prediction import ClientStatus, PredictedPath
 from nodeapp.pubsub.patterns import encode_pattern
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 
 MAX_EVENTS: Final = 65_536
 """Events that a session remembers."""
@@ -89,7 +89,7 @@ class Served:
         held = self.events[index]
         delivery = EventDelivery(self.session, index, 0, status, age, held.body)
         frame = Frame(
-            Kind.DELIVERY,
+            MeshKind.DELIVERY,
             broker,
             self.client,
             held.publisher,

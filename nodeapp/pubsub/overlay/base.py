@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host, Timer
+from nodeapp.kinds import Kind
 from nodeapp.predicates import Value
-from nodeapp.pubsub.base import Environment, EventIds, RefusedError, Service
+from nodeapp.pubsub.base import Environment, EventIds, Promises, RefusedError, Service
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits
 from nodeapp.pubsub.overlay.parameters import IdentifierParameters
 from nodeapp.pubsub.overlay.space import Space, SpaceError
 from nodeapp.routing.underlay import make_underlay
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.wire import Frame, WireError
 
 MAX_PENDING: Final = 256
 """Events that wait until a peer is in the overlay."""
@@ -24,7 +25,7 @@ class OverlayService(Service):
     """A peer.  Its cells are those of all local subscriptions together."""
 
     Parameters = IdentifierParameters
-    is_overlay = True
+    promises = Promises(wired=True)
 
     def __init__(
         self, host: Host, environment: Environment, parameters: IdentifierParameters

@@ -18,11 +18,11 @@ from typing import Final
 
 from nodeapp.host import Host, Timer
 from nodeapp.pubsub.overlay.identifiers import cell_bits, distance
-from nodeapp.pubsub.overlay.messages import NO_RING, Described, JoinQuery, OverlayRules
+from nodeapp.pubsub.overlay.messages import NO_RING, Described, JoinQuery, OverlayKind, OverlayRules
 from nodeapp.pubsub.overlay.neighbourhood import Neighbourhood
 from nodeapp.pubsub.overlay.parameters import OverlayParameters
 from nodeapp.pubsub.overlay.tables import with_shared
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 
 MAX_VISITED: Final = 64
 """Peers that a join query may pass."""
@@ -42,8 +42,8 @@ class Joining:
         self.trouble = ""
         """Why this peer is not in the overlay, and what to do; empty if nothing is wrong."""
         self.handlers: dict[int, Callable[[Frame], None]] = {
-            Kind.JOIN_QUERY: self._query_received,
-            Kind.JOIN_REPLY: self._reply_received,
+            OverlayKind.JOIN_QUERY: self._query_received,
+            OverlayKind.JOIN_REPLY: self._reply_received,
         }
         self._host = host
         self._parameters = parameters
@@ -136,7 +136,7 @@ class Joining:
         self._rounds += 1
         around.counters["join queries"] += 1
         wanted = around.uncovered() or around.me.peer.identifier
-        around.send(Kind.JOIN_QUERY, to, around.codec.query(wanted, visited, around.me))
+        around.send(OverlayKind.JOIN_QUERY, to, around.codec.query(wanted, visited, around.me))
 
     def _reply_received(self, frame: Frame) -> None:
         around = self._around
@@ -217,7 +217,7 @@ class Joining:
                 f"{query.bits} hashes={query.hashes} space={query.space}: set them alike"
             )
             around.counters["refused to join"] += 1
-            around.send(Kind.JOIN_REPLY, frame.originator, around.codec.refusal(why))
+            around.send(OverlayKind.JOIN_REPLY, frame.originator, around.codec.refusal(why))
             return
         asker = query.asker
         if asker.peer.node == around.node:
@@ -233,7 +233,7 @@ class Joining:
         nearer = self._nearer(query)
         if nearer is not None:
             body = around.codec.query(query.wanted, [*query.visited, around.node], asker)
-            around.send(Kind.JOIN_QUERY, nearer, body)
+            around.send(OverlayKind.JOIN_QUERY, nearer, body)
             return
         self._answer(asker)
 
@@ -243,7 +243,7 @@ class Joining:
             around = self._around
             ended = max(int(self._host.now() * 1000) - 1, 0)  # the next membership begins later
             (body,) = around.codec.leave(ended)
-            around.send(Kind.LEAVE, visited[-1], body)
+            around.send(OverlayKind.LEAVE, visited[-1], body)
 
     def _nearer(self, query: JoinQuery) -> int | None:
         """Return the link that a query goes on to; None if this peer answers it."""
@@ -285,7 +285,7 @@ class Joining:
         elif around.primary in around.known:  # the link is to be with that peer
             described.append(around.known[around.primary])
         for body in around.codec.replies(described, ring):
-            around.send(Kind.JOIN_REPLY, asker.peer.node, body)
+            around.send(OverlayKind.JOIN_REPLY, asker.peer.node, body)
         around.learn(asker)
 
 

@@ -23,11 +23,11 @@ from nodeapp.host import Host
 from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.identifiers import identifier
 from nodeapp.pubsub.overlay.joining import Joining
-from nodeapp.pubsub.overlay.messages import Described
+from nodeapp.pubsub.overlay.messages import Described, OverlayKind
 from nodeapp.pubsub.overlay.neighbourhood import Neighbourhood, Send
 from nodeapp.pubsub.overlay.parameters import BELIEVED, STATIC, OverlayParameters
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 
 
 class OverlayMembership:
@@ -48,9 +48,9 @@ class OverlayMembership:
         self.handlers: dict[int, Callable[[Frame], None]] = {
             **self.around.handlers,
             **self.joining.handlers,
-            Kind.HEARTBEAT: self._heartbeat_received,
-            Kind.LEAVE: self._leave_received,
-            Kind.PEER_FAILED: self._failure_received,
+            OverlayKind.HEARTBEAT: self._heartbeat_received,
+            OverlayKind.LEAVE: self._leave_received,
+            OverlayKind.PEER_FAILED: self._failure_received,
         }
         self._host = host
         self._parameters = parameters
@@ -90,7 +90,7 @@ class OverlayMembership:
         body = around.codec.announcement(me)
         for node in range(1, self._nodes + 1):
             if node != around.node:
-                self._send(Kind.ANNOUNCE, node, body)
+                self._send(OverlayKind.ANNOUNCE, node, body)
         around.soon()
 
     def leave(self) -> None:
@@ -103,7 +103,7 @@ class OverlayMembership:
         bodies = around.codec.leave(around.me.joined, chosen)
         for node in around.everybody():
             for body in bodies:
-                self._send(Kind.LEAVE, node, body)
+                self._send(OverlayKind.LEAVE, node, body)
         around.end()
         self.joining.stop()
         self.is_in = False
@@ -134,11 +134,11 @@ class OverlayMembership:
                 links = self._links_of.get(node, [])
                 body = messages.failed(node, links)
                 for other in {*links, *around.ring} - {around.node, node}:
-                    self._send(Kind.PEER_FAILED, other, body)
+                    self._send(OverlayKind.PEER_FAILED, other, body)
                 self._lose(node)
         body = messages.heartbeat(sorted(around.table.nodes), sorted(around.incoming))
         for node in everybody:
-            self._send(Kind.HEARTBEAT, node, body)
+            self._send(OverlayKind.HEARTBEAT, node, body)
 
     def _heartbeat_received(self, frame: Frame) -> None:
         chosen, incoming = messages.read_heartbeat(frame.body)
@@ -154,7 +154,7 @@ class OverlayMembership:
             self._links_of[node] = [*chosen, *incoming]
         if around.node in chosen and node not in around.incoming:
             # It knows this peer from before a restart: let it tell of itself.
-            self._send(Kind.ANNOUNCE, node, around.codec.announcement(around.me))
+            self._send(OverlayKind.ANNOUNCE, node, around.codec.announcement(around.me))
 
     def _leave_received(self, frame: Frame) -> None:
         joined, chosen = self.around.codec.read_leave(frame.body)

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from nodeapp import wire
+from nodeapp.kinds import Kind, Role
 from nodeapp.pubsub.messages import split_list
 from nodeapp.pubsub.overlay.identifiers import identifier
 from nodeapp.pubsub.overlay.space import MAX_CELLS, MOST
@@ -36,6 +37,21 @@ MAX_NODES: Final = 8192
 """Nodes in one list."""
 KEY: Final = 8
 """Bytes of a ring's key."""
+
+
+class OverlayKind(Kind):
+    """Messages between peers."""
+
+    JOIN_QUERY = 20
+    JOIN_REPLY = 21
+    LINK = 22
+    HEARTBEAT = 23
+    LEAVE = 24
+    PEER_FAILED = 25
+    RING = 26
+    SEARCH = 27, Role.EVENT
+    ANNOUNCE = 28, Role.DEMAND
+    CUBE_EVENT = 29, Role.EVENT
 
 
 class OverlayRules(NamedTuple):

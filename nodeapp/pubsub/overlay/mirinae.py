@@ -23,16 +23,17 @@ from typing import Any, Final
 from nodeapp import wire
 from nodeapp.events import Event
 from nodeapp.host import Host, Timer
+from nodeapp.kinds import Kind
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.base import OverlayService
 from nodeapp.pubsub.overlay.hypercube import NODE_BITS, CubeDimension, dimensions, unique
 from nodeapp.pubsub.overlay.identifiers import covers, identifier
-from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules
+from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayKind, OverlayRules
 from nodeapp.pubsub.overlay.parameters import BELIEVED, HeartbeatParameters
 from nodeapp.pubsub.overlay.space import SpaceError
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
-from nodeapp.wire import MOMENTS, Frame, Kind, WireError, moment
+from nodeapp.wire import MOMENTS, Frame, WireError, moment
 
 REBUILD: Final = 0.2
 """Seconds from an announcement until links are made of all: others come with it."""
@@ -77,12 +78,12 @@ class Mirinae(OverlayService):
         self._has_left = False
         """Others may have left since, and have not told this peer."""
         self.takes = {
-            Kind.ANNOUNCE: self._announcement_received,
-            Kind.JOIN_QUERY: self._query_received,
-            Kind.HEARTBEAT: self._heartbeat_received,
-            Kind.LEAVE: self._leave_received,
-            Kind.PEER_FAILED: self._failure_received,
-            Kind.CUBE_EVENT: self._event_received,
+            OverlayKind.ANNOUNCE: self._announcement_received,
+            OverlayKind.JOIN_QUERY: self._query_received,
+            OverlayKind.HEARTBEAT: self._heartbeat_received,
+            OverlayKind.LEAVE: self._leave_received,
+            OverlayKind.PEER_FAILED: self._failure_received,
+            OverlayKind.CUBE_EVENT: self._event_received,
         }
 
     @classmethod
@@ -130,9 +131,9 @@ class Mirinae(OverlayService):
     def _tell_all(self, me: Described, *, ask: bool) -> None:
         """Tell all nodes of this peer, and maybe ask them to tell of themselves."""
         self._announced = self.host.now()
-        kind, body = Kind.ANNOUNCE, self._codec.announcement(me)
+        kind, body = OverlayKind.ANNOUNCE, self._codec.announcement(me)
         if ask:
-            kind, body = Kind.JOIN_QUERY, self._codec.query(me.peer.identifier, (), me)
+            kind, body = OverlayKind.JOIN_QUERY, self._codec.query(me.peer.identifier, (), me)
         self._send_all(kind, body)
 
     def _send_all(self, kind: Kind, body: bytes) -> None:
@@ -149,7 +150,9 @@ class Mirinae(OverlayService):
             self._know(frame, described)
             if is_new and self._me is not None and self._missed(frame, described):
                 self.counters["told of itself again"] += 1
-                self.send(Kind.ANNOUNCE, frame.originator, self._codec.announcement(self._me))
+                self.send(
+                    OverlayKind.ANNOUNCE, frame.originator, self._codec.announcement(self._me)
+                )
 
     def _missed(self, frame: Frame, described: Described) -> bool:
         """Return whether a peer that enters began only after this one has told all of itself."""
@@ -163,7 +166,7 @@ class Mirinae(OverlayService):
             return
         self._know(frame, query.asker)
         if self._me is not None:
-            self.send(Kind.ANNOUNCE, frame.originator, self._codec.announcement(self._me))
+            self.send(OverlayKind.ANNOUNCE, frame.originator, self._codec.announcement(self._me))
 
     def _know(self, frame: Frame, described: Described) -> None:
         peer = described.peer
@@ -178,7 +181,7 @@ class Mirinae(OverlayService):
         if self._me is None:
             return
         (body,) = self._codec.leave(self._me.joined)
-        self._send_all(Kind.LEAVE, body)  # who is no peer now has heard of this one as well
+        self._send_all(OverlayKind.LEAVE, body)  # who is no peer now has heard of this one as well
         self._me, self._is_in, self._has_left = None, False, True
         # Events come until others have new links.
         self._lingers = self.host.call_later(LINGER, self._left)
@@ -224,12 +227,12 @@ class Mirinae(OverlayService):
             self.counters["failures found"] += 1
             body = messages.failed(node, ())
             # To itself, too, as it may be there, and to who is no peer now but has heard of it.
-            self._send_all(Kind.PEER_FAILED, body)
+            self._send_all(OverlayKind.PEER_FAILED, body)
             self._forget(node)
         self._incoming = {node: at for node, at in self._incoming.items() if at >= oldest}
         body = messages.heartbeat(sorted(self._heard), sorted(self._incoming))
         for node in sorted({*self._heard, *self._incoming}):
-            self.send(Kind.HEARTBEAT, node, body)
+            self.send(OverlayKind.HEARTBEAT, node, body)
 
     def _heartbeat_received(self, frame: Frame) -> None:
         chosen, _ = messages.read_heartbeat(frame.body)
@@ -241,7 +244,7 @@ class Mirinae(OverlayService):
         else:
             self._incoming.pop(node, None)
         if node not in self._others:
-            self.send(Kind.PEER_FAILED, node, messages.failed(node, ()))
+            self.send(OverlayKind.PEER_FAILED, node, messages.failed(node, ()))
 
     def _failure_received(self, frame: Frame) -> None:
         node, _ = messages.read_failed(frame.body)
@@ -302,7 +305,7 @@ class Mirinae(OverlayService):
                 body = wire.encode_body([level, event.encode()])
                 self.underlay.send(
                     Frame(
-                        Kind.CUBE_EVENT,
+                        OverlayKind.CUBE_EVENT,
                         self.host.node_id,
                         node,
                         event.publisher,

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from nodeapp.host import Host, Timer
+from nodeapp.kinds import Kind
 from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.identifiers import covers
-from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules, Ring
+from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayKind, OverlayRules, Ring
 from nodeapp.pubsub.overlay.parameters import STATIC, OverlayParameters
 from nodeapp.pubsub.overlay.tables import (
     BITS,
@@ -29,7 +30,7 @@ from nodeapp.pubsub.overlay.tables import (
     covering_peers,
     uncovered,
 )
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.wire import Frame, WireError
 
 MAX_KNOWN: Final = 8192
 """Peers of which a peer keeps a description."""
@@ -69,9 +70,9 @@ class Neighbourhood:
         """When a peer was last heard, seconds."""
         self.joining = False
         self.handlers: dict[int, Callable[[Frame], None]] = {
-            Kind.ANNOUNCE: self._announcement_received,
-            Kind.LINK: self._link_received,
-            Kind.RING: self._ring_received,
+            OverlayKind.ANNOUNCE: self._announcement_received,
+            OverlayKind.LINK: self._link_received,
+            OverlayKind.RING: self._ring_received,
         }
         self.codec = Codec(OverlayRules(parameters.bits, parameters.hashes, parameters.space))
         self.node = host.node_id
@@ -163,9 +164,9 @@ class Neighbourhood:
         self.prefer(table)
         for node in sorted(table.nodes - before):
             self.heard[node] = self._host.now()
-            self.send(Kind.LINK, node, self.codec.link(self.me, added=True))
+            self.send(OverlayKind.LINK, node, self.codec.link(self.me, added=True))
         for node in sorted(before - table.nodes):
-            self.send(Kind.LINK, node, self.codec.link(self.me, added=False))
+            self.send(OverlayKind.LINK, node, self.codec.link(self.me, added=False))
 
     def has_left(self, node: int, joined: int) -> bool:
         """Note the end of the membership that began then; return whether it is not over already."""
@@ -278,7 +279,7 @@ class Neighbourhood:
         _from(frame, described)
         self.learn(described)
         if self.me is not None and frame.originator in self.notified:
-            self.send(Kind.LINK, frame.originator, self.codec.link(self.me, added=True))
+            self.send(OverlayKind.LINK, frame.originator, self.codec.link(self.me, added=True))
 
     def _link_received(self, frame: Frame) -> None:
         added, described = self.codec.read_link(frame.body)
@@ -319,7 +320,7 @@ class Neighbourhood:
         body = messages.ring(self.my_ring())
         for node in self.ring:
             if node != self.node:
-                self.send(Kind.RING, node, body)
+                self.send(OverlayKind.RING, node, body)
         if was and not self.is_primary and self.notified:
             self.adopt(OverlayTable())
 
@@ -341,7 +342,7 @@ class Neighbourhood:
             self.merge(ring)
         elif self.me is None or joined < self.me.joined:  # it has not heard that this peer left
             (body,) = self.codec.leave(joined)
-            self.send(Kind.LEAVE, frame.originator, body)
+            self.send(OverlayKind.LEAVE, frame.originator, body)
 
     def successor(self) -> int | None:
         """Return the next peer of the ring, in order of joining; None if there is no other."""

@@ -24,16 +24,18 @@ from typing import Any
 
 from nodeapp.events import Event
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.base import Environment, Promises
 from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.base import OverlayService
 from nodeapp.pubsub.overlay.identifiers import SHARED, covers, distance
 from nodeapp.pubsub.overlay.joining import bootstrap_nodes
 from nodeapp.pubsub.overlay.membership import OverlayMembership
+from nodeapp.pubsub.overlay.messages import OverlayKind
 from nodeapp.pubsub.overlay.parameters import FLOOD, SPLIT, STATIC, OverlayParameters
 from nodeapp.pubsub.overlay.space import SpaceError
 from nodeapp.pubsub.overlay.tables import matches
-from nodeapp.wire import FLAG_FLOOD, FLAG_MULTICAST, Frame, Kind, WireError
+from nodeapp.wire import FLAG_FLOOD, FLAG_MULTICAST, Frame, WireError
 
 
 class SemanticOverlay(OverlayService):
@@ -42,7 +44,7 @@ class SemanticOverlay(OverlayService):
     Parameters = OverlayParameters
     # "Ensures a published event to be delivered to all interested nodes with high probability"
     # (III-A): docs/overlay.md lists how events are lost; without a bootstrap peer, for one.
-    promises = Promises(served=False, delivered=False)
+    promises = Promises(served=False, delivered=False, wired=True)
 
     def __init__(self, host: Host, environment: Environment, parameters: OverlayParameters) -> None:
         super().__init__(host, environment, parameters)
@@ -56,8 +58,8 @@ class SemanticOverlay(OverlayService):
         self._around = self.membership.around
         self.takes = {
             **self.membership.handlers,
-            Kind.EVENT: self._event_received,
-            Kind.SEARCH: self._search_received,
+            CommonKind.EVENT: self._event_received,
+            OverlayKind.SEARCH: self._search_received,
         }
 
     @classmethod
@@ -207,7 +209,7 @@ class SemanticOverlay(OverlayService):
             to, back = way[-1], way[:-1]
         self.underlay.send(
             Frame(
-                Kind.SEARCH,
+                OverlayKind.SEARCH,
                 me,
                 to,
                 event.publisher,

@@ -21,9 +21,11 @@ from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from emulation.workloads.base import Operation, Workload
 from nodeapp import wire
-from nodeapp.pubsub.messages import decode_located
+from nodeapp.kinds import CommonKind, name_of
+from nodeapp.pubsub.messages import TopicKind, decode_located
+from nodeapp.pubsub.rendezvous_cell import CellKind
 from nodeapp.routing.cell_wire import decode_cell_route
-from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_EXPLORE, FLAG_REPLICA, Frame, Kind
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_EXPLORE, FLAG_REPLICA, Frame
 from spark_analysis.papers.georendezvous.graph import OF, REPLICAS, TREES, TRIED, ratios
 from spark_analysis.papers.georendezvous.networks import (
     RANGE,
@@ -83,7 +85,7 @@ class _Recorder(NullRecorder):
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Any]:
         frame = wire.decode(datagram)
         sent = SentFrame(time, self._ids[station], to, frame)
-        if frame.kind != Kind.HELLO:
+        if frame.kind != CommonKind.HELLO:
             self.sent_frames.append(sent)
         return (sent,)
 
@@ -146,7 +148,7 @@ class CellRun:
         forwarded = {
             (sent.sender, sent.frame.publisher, sent.frame.sequence, _key(sent.frame))
             for sent in self.sent
-            if sent.frame.kind == Kind.EVENT and sent.frame.destination == ANY_NODE
+            if sent.frame.kind == CommonKind.EVENT and sent.frame.destination == ANY_NODE
         }
         subscribers = {
             (pair.publisher, pair.event[1] + number): set(pair.subscribers)
@@ -155,7 +157,7 @@ class CellRun:
         }
         for _, node, sent in self.heard:
             frame = sent.frame
-            if frame.kind != Kind.EVENT:
+            if frame.kind != CommonKind.EVENT:
                 continue
             event, key = (frame.publisher, frame.sequence), _key(frame)
             # A subscriber may be the node of the rendezvous cell that takes the event.
@@ -169,7 +171,7 @@ class CellRun:
         return [
             (sent.sender, sent.to)
             for sent in self.sent
-            if sent.frame.kind == Kind.EVENT
+            if sent.frame.kind == CommonKind.EVENT
             and (sent.frame.publisher, sent.frame.sequence) == event
         ]
 
@@ -307,14 +309,14 @@ def _messages(run: CellRun) -> Iterator[tuple[str, str, int]]:
     for _, _, _, frame in run.sent:
         if frame.hops != 1 or frame.flags & FLAG_REPLICA:
             continue
-        if frame.kind == Kind.SUBSCRIPTION and frame.flags & FLAG_EXPLORE:
+        if frame.kind == TopicKind.SUBSCRIPTION and frame.flags & FLAG_EXPLORE:
             predicates, _ = wire.decode_body(decode_located(frame.body).item)
             yield "subscription", predicates[0][2], _key(frame)
-        elif frame.kind == Kind.PRUNE:
+        elif frame.kind == CellKind.PRUNE:
             topic, _ = wire.decode_body(decode_located(frame.body).item)
             name = "prune" if frame.destination == ANY_NODE else "prune-publisher"
             yield name, topic, _key(frame)
-        elif frame.kind == Kind.DEMAND:
+        elif frame.kind == CellKind.DEMAND:
             yield "demand", wire.decode_body(decode_located(frame.body).item), _key(frame)
 
 
@@ -322,15 +324,18 @@ def _signals(sent: Iterable[SentFrame]) -> Iterator[tuple[str, int]]:
     for _, _, _, frame in sent:
         if frame.flags & FLAG_REPLICA:
             yield "replica", 1
-        elif frame.kind != Kind.EVENT:
-            yield Kind(frame.kind).name.lower(), 1
+        elif frame.kind != CommonKind.EVENT:
+            yield name_of(frame.kind).lower(), 1
 
 
 def entries(run: CellRun) -> dict[tuple[int, int], int]:
     """Return how many entries each cell's nodes were told to store, by cell."""
     stored: dict[tuple[int, int], set[tuple[int, int, int, bytes]]] = defaultdict(set)
     for _, _, _, frame in run.sent:
-        if frame.flags & FLAG_REPLICA and frame.kind in (Kind.ADVERTISEMENT, Kind.SUBSCRIPTION):
+        if frame.flags & FLAG_REPLICA and frame.kind in (
+            TopicKind.ADVERTISEMENT,
+            TopicKind.SUBSCRIPTION,
+        ):
             route = decode_cell_route(frame.route)
             item = decode_located(frame.body).item
             stored[route.sender].add((frame.kind, frame.originator, route.key, item))
@@ -343,7 +348,7 @@ def _delays(run: CellRun) -> Iterator[float]:
     first: dict[tuple[int, int], float] = {}
     for time, node, sent in run.heard:
         frame = sent.frame
-        if frame.kind == Kind.EVENT and frame.destination in (node, ANY_NODE):
+        if frame.kind == CommonKind.EVENT and frame.destination in (node, ANY_NODE):
             event = frame.publisher, frame.sequence - 1
             pair = run.pairs.get(event)
             if pair is not None and node == pair.subscribers[0]:

@@ -20,10 +20,11 @@ from typing import Any, Final
 
 from emulation.workloads.base import Operation
 from nodeapp import wire
-from nodeapp.pubsub.messages import decode_advertisement, decode_located
-from nodeapp.pubsub.rendezvous_cell import decode_prune
+from nodeapp.kinds import CommonKind
+from nodeapp.pubsub.messages import TopicKind, decode_advertisement, decode_located
+from nodeapp.pubsub.rendezvous_cell import CellKind, decode_prune
 from nodeapp.routing.cell_wire import decode_cell_route
-from nodeapp.wire import ANY_NODE, FLAG_REPLICA, Frame, Kind
+from nodeapp.wire import ANY_NODE, FLAG_REPLICA, Frame
 from spark_analysis.papers.georendezvous.graph import TRIED
 from spark_analysis.papers.georendezvous.networks import CellNetwork, Pair
 from spark_analysis.papers.georendezvous.runs import (
@@ -159,7 +160,7 @@ def _notified(sent: Sequence[SentFrame], event: tuple[int, int]) -> int:
         {
             decode_cell_route(frame.route).key
             for _, _, _, frame in sent
-            if frame.kind == Kind.EVENT
+            if frame.kind == CommonKind.EVENT
             and frame.destination == ANY_NODE
             and (frame.publisher, frame.sequence) == event
         }
@@ -194,15 +195,15 @@ def _counts(run: CellRun, pairs: Sequence[Pair], steady: set[str]) -> dict[str, 
 
 def _named(frame: Frame, by_event: dict[tuple[int, int], str]) -> tuple[str, str]:
     """Return what a frame is and the topic that it concerns; empty if it does not count."""
-    if frame.kind == Kind.EVENT:
+    if frame.kind == CommonKind.EVENT:
         topic = by_event.get((frame.publisher, frame.sequence), "")
         return "notification", topic if frame.destination != ANY_NODE else ""
-    if frame.kind == Kind.SUBSCRIPTION:
+    if frame.kind == TopicKind.SUBSCRIPTION:
         predicates, _ = wire.decode_body(decode_located(frame.body).item)
         return "subscription", str(predicates[0][2])
-    if frame.kind == Kind.PRUNE:
+    if frame.kind == CellKind.PRUNE:
         name = "prune" if frame.destination == ANY_NODE else "prune_publisher"
         return name, decode_prune(frame.body)[0]
-    if frame.kind == Kind.DEMAND:
+    if frame.kind == CellKind.DEMAND:
         return "demand", decode_advertisement(frame.body)[0]
     return "", ""

@@ -20,10 +20,11 @@ from emulation.workloads.base import Operation
 from emulation.workloads.stock import RANDOM, START, StockWorkload
 from nodeapp import wire
 from nodeapp.events import Filter
+from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, identifier
+from nodeapp.pubsub.overlay.messages import OverlayKind
 from nodeapp.pubsub.overlay.space import Space
 from nodeapp.pubsub.overlay.tables import BITS, CELLS, bound
-from nodeapp.wire import Kind
 from spark_analysis.papers.semantic_overlay.setting import BITS_OF_IDS, EVENTS, SPACE, STOCKS
 from topologies.stock_peers import StockPeers
 
@@ -56,17 +57,17 @@ class _Recorder(NullRecorder):
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Any]:
         kind = datagram[1]
         self.kinds[kind] += 1
-        if kind == Kind.LINK:
+        if kind == OverlayKind.LINK:
             added = wire.decode_body(wire.decode(datagram).body)[0]
             chosen = self.links.setdefault(station + 1, set())
             (chosen.add if added else chosen.discard)(to)
-        elif kind in (Kind.EVENT, Kind.SEARCH):
+        elif kind in (CommonKind.EVENT, OverlayKind.SEARCH):
             frame = wire.decode(datagram)
             self.involved.setdefault((frame.publisher, frame.sequence), set()).add(to)
         return self._packets
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
-        if to_client and datagram[1] == Kind.NOTIFY:
+        if to_client and datagram[1] == ClientKind.NOTIFY:
             frame = wire.decode(datagram)
             event = self.notified.setdefault((frame.publisher, frame.sequence), {})
             event.setdefault(station + 1, frame.hops)
@@ -175,7 +176,7 @@ def dynamic(
             both[link].add(node)
     links = [len(of_node) for of_node in both.values()]
     kinds = recorder.kinds
-    joining = kinds[Kind.JOIN_QUERY] + kinds[Kind.JOIN_REPLY]
+    joining = kinds[OverlayKind.JOIN_QUERY] + kinds[OverlayKind.JOIN_REPLY]
     events = max(len(wanting), 1)
     involved = {event: to - {event[0]} for event, to in recorder.involved.items()}
     others = sum(len(to - wanting[event]) for event, to in involved.items())
@@ -190,11 +191,11 @@ def dynamic(
         "nobody": sum(len(wanting[event]) for event, those in got.items() if not those)
         / max(due, 1),
         "uninterested": others / max(sum(map(len, involved.values())), 1),
-        "join_queries": kinds[Kind.JOIN_QUERY] / nodes,
-        "join_replies": kinds[Kind.JOIN_REPLY] / nodes,
-        "link_messages": kinds[Kind.LINK] / nodes,
-        "join_messages": (joining + kinds[Kind.LINK]) / nodes,
-        "event_messages": (kinds[Kind.EVENT] + kinds[Kind.SEARCH]) / events,
+        "join_queries": kinds[OverlayKind.JOIN_QUERY] / nodes,
+        "join_replies": kinds[OverlayKind.JOIN_REPLY] / nodes,
+        "link_messages": kinds[OverlayKind.LINK] / nodes,
+        "join_messages": (joining + kinds[OverlayKind.LINK]) / nodes,
+        "event_messages": (kinds[CommonKind.EVENT] + kinds[OverlayKind.SEARCH]) / events,
         "quotes": events,
         "problems": len(simulation.problems),
         **_tables(recorder.links, scenario.workload, hashes),

@@ -18,9 +18,10 @@ from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Filter
+from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
-from nodeapp.pubsub.table_messages import Update, decode_update
-from nodeapp.wire import Kind, decode
+from nodeapp.pubsub.table_messages import TableKind, Update, decode_update
+from nodeapp.wire import decode
 from spark_analysis.papers.subscription_forwarding.scenario import (
     FLOODING,
     SETTINGS,
@@ -80,7 +81,7 @@ class Propagation(NullRecorder):
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> tuple[Any, ...]:
         """Count the patterns of updates."""
-        if datagram[1] == Kind.SUBSCRIPTION_UPDATE:
+        if datagram[1] == TableKind.SUBSCRIPTION_UPDATE:
             update = decode_update(decode(datagram).body)
             direction = self._directions.setdefault((station, to), _Direction())
             if direction.is_new(update):
@@ -151,16 +152,16 @@ class _Deliveries(NullRecorder):
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> tuple[Any, ...]:
         """Note updates and events."""
         kind = datagram[1]
-        if kind == Kind.SUBSCRIPTION_UPDATE:
+        if kind == TableKind.SUBSCRIPTION_UPDATE:
             self.updates.append(time)
-        elif kind == Kind.EVENT:
+        elif kind == CommonKind.EVENT:
             self.forwarded[station] += 1
         return self._packets
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
         """Note a delivery."""
         frame = decode(datagram)
-        if to_client and frame.kind == Kind.NOTIFY:
+        if to_client and frame.kind == ClientKind.NOTIFY:
             self.deliveries.add((station + 1, frame.publisher, frame.sequence))
 
 

@@ -26,8 +26,9 @@ from typing import Any, Final
 from emulation.radio.links import Links
 from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
-from nodeapp.wire import BROADCAST, Kind, decode
+from nodeapp.wire import BROADCAST, decode
 from spark_analysis.papers.subscription_forwarding.scenario import TREE, scenario
 
 DURATION: Final = 60.0
@@ -66,7 +67,7 @@ class _Tally(NullRecorder):
             assert self.table is not None
             receiver = None if to == BROADCAST else to - 1
             more = cost(self.table, len(datagram), station, receiver)
-            if datagram[1] == Kind.EVENT:
+            if datagram[1] == CommonKind.EVENT:
                 frame = decode(datagram)
                 self.published.add((frame.publisher, frame.sequence))
                 self.events = _sum(self.events, more)

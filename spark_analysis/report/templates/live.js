@@ -8,7 +8,7 @@
   const FRAMES = 80000, EVENTS = 4000, LINKS = 20000, HANDOVERS = 2000, MOVES = 100000;
   const COUNTS = 400000, LEAST = 500;
   const [x0, y0] = scene.area;
-  const nodes = scene.nodes.map((node) => ({...node, track: [[0, x0, y0]], load: [], told: [],
+  const nodes = scene.nodes.map((node) => ({...node, track: [[0, x0, y0]], load: [], details: [],
     older: {published: 0, due: 0, got: 0}}));
   const links = [], events = [], frames = [], marks = [], handovers = [];
   const ofNode = (all) => Math.max(LEAST, Math.ceil(all / nodes.length));
@@ -33,7 +33,7 @@
       if (track[track.length - 1][0] < time) track.push([time, x, y]);
     },
     missed() { links.length = 0; open.clear(); },
-    told(node, time, lines) { nodes[node].told.push([time, lines]); },
+    details(node, time, lines) { nodes[node].details.push([time, lines]); },
     range(node, metres) { nodes[node].range = metres; },
     handover(mark) { handovers.push(mark); },
     role(node, role) { nodes[node].role |= role; },
@@ -56,7 +56,7 @@
     notify(publisher, sequence, node, port, time) {
       const event = known.get(key(publisher, sequence));
       if (!event) return;
-      let client = event.clients.find((each) => each.node === node && each.port === port);
+      let client = event.clients.find((other) => other.node === node && other.port === port);
       if (!client) event.clients.push(client = {node, port, expected: false});
       client.time = time;
       event.got += client.expected ? 1 : 0;
@@ -67,10 +67,10 @@
   function hop(publisher, sequence, start, end, sender, number, to) {
     const event = known.get(key(publisher, sequence));
     if (!event) return;
-    const made = {event, start, end: Math.max(end, start + 1e-5), sender, number, to};
-    event.hops.push(made);
-    event.end = Math.max(event.end, made.end);
-    frames.push(made);
+    const transmission = {event, start, end: Math.max(end, start + 1e-5), sender, number, to};
+    event.hops.push(transmission);
+    event.end = Math.max(event.end, transmission.end);
+    frames.push(transmission);
   }
 
   function load(node, second, sent, received) {
@@ -95,7 +95,7 @@
   const full = (list, most) => list.length > 1.1 * most;
   function keep(list, kept) {
     let count = 0;
-    for (const each of list) if (kept(each)) list[count++] = each;
+    for (const item of list) if (kept(item)) list[count++] = item;
     list.length = count;
   }
   const latest = (list, most) => { if (full(list, most)) list.splice(0, list.length - most); };
@@ -104,7 +104,7 @@
     latest(handovers, HANDOVERS);
     for (const node of nodes) {
       if (node.moved) latest(node.track, moves);  // others' are those of the scenario
-      latest(node.told, moves);
+      latest(node.details, moves);
     }
     const ends = full(links, LINKS) ? links.map((link) => link.end).sort((one, other) => other - one)[LINKS] : 0;
     if (ends > 0) keep(links, (link) => link.end > ends || link.end === Infinity);
@@ -130,19 +130,19 @@
   }
 
   // Take in an answer; return how many events are forgotten.
-  function add(found) {
-    if (found.tracks) found.tracks.forEach((track, node) => { nodes[node].track = track; nodes[node].leg = 0; });
-    for (const [kind, ...rest] of found.log) take[kind](...rest);
-    for (const entry of found.loads) load(...entry);
-    for (const entry of found.hops) hop(...entry);
+  function add(update) {
+    if (update.tracks) update.tracks.forEach((track, node) => { nodes[node].track = track; nodes[node].leg = 0; });
+    for (const [kind, ...rest] of update.log) take[kind](...rest);
+    for (const entry of update.loads) load(...entry);
+    for (const entry of update.hops) hop(...entry);
     frames.sort((one, other) => one.start - other.start);
-    next = found.next.join(",");
-    until = found.until;
+    next = update.next.join(",");
+    until = update.until;
     arrived = performance.now();
-    ended = found.ended;
+    ended = update.ended;
     model.duration = Math.max(0.1, until);
     const forgotten = prune();
-    marks.splice(0, marks.length, ...found.marks, ...handovers);
+    marks.splice(0, marks.length, ...update.marks, ...handovers);
     return forgotten;
   }
 
@@ -154,15 +154,15 @@
       nodes[event.publisher].name + ": " + (to.join(", ") || "no delivery yet");
     return item;
   }
-  function tell(found) {
-    part("clock").textContent = found.ended ? "ended: " + found.ended + ", at " + found.time.toFixed(1) + " s" :
-      found.time.toFixed(0) + " s" + (scene.planned ? " of " + scene.planned + " s" : "");
-    part("counts").textContent = found.published === undefined ?
-      found.linked + " of " + found.radios + " radios have an access point" :
-      found.published + " events published, " + found.delivered + " deliveries of " + found.expected +
+  function show(update) {
+    part("clock").textContent = update.ended ? "ended: " + update.ended + ", at " + update.time.toFixed(1) + " s" :
+      update.time.toFixed(0) + " s" + (scene.planned ? " of " + scene.planned + " s" : "");
+    part("counts").textContent = update.published === undefined ?
+      update.linked + " of " + update.radios + " radios have an access point" :
+      update.published + " events published, " + update.delivered + " deliveries of " + update.expected +
       " expected, by what is captured so far";
     const now = marks.filter((mark) => mark.kind === "handover" ? until - mark.time < 5 :
-      mark.time <= found.time && (mark.kind === "" ? found.time - mark.time < 5 : found.time < mark.until));
+      mark.time <= update.time && (mark.kind === "" ? update.time - mark.time < 5 : update.time < mark.until));
     part("faults").textContent = now.length ? "Now: " + now.map((mark) => mark.text).join("; ") : "";
     part("events").hidden = events.length === 0;
     part("events").replaceChildren(...events.slice(-LISTED).reverse().map(row));
@@ -174,7 +174,7 @@
   }
 
   async function ask() {
-    let found;
+    let update;
     try {
       const answer = await fetch("state?since=" + next);
       if (!answer.ok) {
@@ -182,7 +182,7 @@
         end();
         return;
       }
-      found = await answer.json();
+      update = await answer.json();
       failed = false;
     } catch {
       if (!failed) {
@@ -194,15 +194,15 @@
       end();
       return;
     }
-    if (found.time !== null) {
-      const first = shown === null, moved = found.tracks || found.log.some(([kind]) => kind === "move");
-      const forgotten = add(found);
+    if (update.time !== null) {
+      const first = shown === null, moved = update.tracks || update.log.some(([kind]) => kind === "move");
+      const forgotten = add(update);
       if (first) shown = replayOf(part("replay"), model);
       else shown.grown(forgotten);
       if (moved && !first) shown.fit();
-      tell(found);
+      show(update);
     }
-    if (found.ended) setTimeout(end, 200);
+    if (update.ended) setTimeout(end, 200);
     else setTimeout(ask, ASK);
   }
   ask();

@@ -91,7 +91,7 @@ function replayOf(room, model) {
       row(list, "so far sent " + total[0] + " and received " + total[1] + " frames by radio");
       row(list, "now sends " + (now[0] / model.width).toFixed(1) + " and receives " +
         (now[1] / model.width).toFixed(1) + " frames a second");
-      const latest = (node.told || []).findLast(([time]) => time <= state.time);
+      const latest = (node.details || []).findLast(([time]) => time <= state.time);
       for (const text of latest ? latest[1] : []) row(list, text);
       const near = links.filter((link) => link.start <= state.time && state.time <= link.end &&
         (link.a === state.node || link.b === state.node));

@@ -15,9 +15,11 @@ from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event
 from nodeapp.host import Host
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.base import Environment, Service
 from nodeapp.routing.aodv import Aodv, AodvParameters
-from nodeapp.wire import BROADCAST, HEADER_LENGTH, Frame, Kind
+from nodeapp.routing.aodv_wire import AodvKind
+from nodeapp.wire import BROADCAST, HEADER_LENGTH, Frame
 from tests.benchmarks.ns3.peer import Arrival, Datagram, DatagramsPlayed
 
 
@@ -36,11 +38,11 @@ class Kinds(NullRecorder):
         """Return the numbers of messages by the names that the peer uses."""
         total = self.broadcasts + self.unicasts
         kinds = {
-            "data": Kind.EVENT,
-            "rreq": Kind.ROUTE_REQUEST,
-            "rrep": Kind.ROUTE_REPLY,
-            "rerr": Kind.ROUTE_ERROR,
-            "hello": Kind.HELLO,
+            "data": CommonKind.EVENT,
+            "rreq": AodvKind.ROUTE_REQUEST,
+            "rrep": AodvKind.ROUTE_REPLY,
+            "rerr": AodvKind.ROUTE_ERROR,
+            "hello": CommonKind.HELLO,
         }
         return {name: total[kind] for name, kind in kinds.items()}
 
@@ -59,7 +61,7 @@ class _Sender(Service):
     ) -> None:
         super().__init__(host, environment, parameters)
         self.router = Aodv(host, parameters, self.counters, self._arrived)
-        self.handlers = {**self.router.handlers, Kind.EVENT: self.router.receive}
+        self.handlers = {**self.router.handlers, CommonKind.EVENT: self.router.receive}
         self._due = iter(datagrams)
         self._everything = everything
         self._arrivals = arrivals
@@ -79,7 +81,7 @@ class _Sender(Service):
     def _send(self, index: int, datagram: Datagram) -> None:
         self.router.send(
             Frame(
-                Kind.EVENT,
+                CommonKind.EVENT,
                 self.host.node_id,
                 destination=datagram.destination + 1,
                 publisher=self.host.node_id,

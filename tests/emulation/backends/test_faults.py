@@ -24,7 +24,9 @@ from emulation.network.processes import await_condition
 from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import RunFolder
 from emulation.workloads.base import Operation
-from nodeapp.wire import EVENT_KINDS, Frame, Kind, decode, decode_body
+from nodeapp.kinds import ClientKind, CommonKind, Role
+from nodeapp.pubsub.registry import kinds_of
+from nodeapp.wire import Frame, decode, decode_body
 from tests.emulation.backends.test_tap import (
     Recorded,
     _nothing_left,  # noqa: F401  # a fixture
@@ -139,7 +141,7 @@ def test_positions_and_clocks_are_wrong_for_node_apps(tmp_path: Path) -> None:
         for time in (1.7, 3.5):
             if seconds > time and time not in places:
                 with client_socket(pid_of("sta1")) as client:
-                    client.send(Frame(Kind.STATUS, 1, 0, hops=0).encode())
+                    client.send(Frame(ClientKind.STATUS, 1, 0, hops=0).encode())
                     assert await_condition(lambda: readable(client), 5.0)
                     body = decode_body(decode(client.recv(65_535)).body)
                     places[time] = body["position"]
@@ -186,7 +188,7 @@ def test_node_apps_that_share_a_key_hear_each_other(tmp_path: Path) -> None:
     def ask(seconds: float) -> None:
         if seconds > 2.0 and not said:
             with client_socket(pid_of("sta1")) as client:
-                client.send(Frame(Kind.STATUS, 1, 0, hops=0).encode())
+                client.send(Frame(ClientKind.STATUS, 1, 0, hops=0).encode())
                 assert await_condition(lambda: readable(client), 5.0)
                 said.append(str(decode_body(decode(client.recv(65_535)).body)))
 
@@ -247,7 +249,7 @@ def test_a_rendezvous_outlives_a_crash_and_the_emptying_of_its_cell(tmp_path: Pa
             for node in scenario.nodes[1:]
             for time, packet in timed(folder.radio_capture(node))
             if PubSub in packet
-            and (packet[PubSub].kind, packet[IP].src) == (Kind.EVENT, node.address)
+            and (packet[PubSub].kind, packet[IP].src) == (CommonKind.EVENT, node.address)
             and since < time - epoch < until
         }
 
@@ -289,7 +291,7 @@ def test_forged_events_with_numbers_far_ahead_silence_no_publisher(
     ]
     scenario = made.model_copy(update={"workload": tuple(workload)})
     samples = observe(scenario).samples
-    event = decode(next(samples[kind] for kind in samples if kind in EVENT_KINDS))
+    event = decode(next(samples[kind] for kind in samples if kind in kinds_of(Role.EVENT)))
     forgeries = tuple(
         Fault(kind="stranger", start=start, sender="sta1", datagram=datagram.hex())
         for start, ahead in ((5.7, 2_000), (5.8, 2**30))

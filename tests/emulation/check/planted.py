@@ -7,10 +7,11 @@ from typing import Any
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.pubsub.base import EventIds
 from nodeapp.pubsub.flooding import Flooding
+from nodeapp.pubsub.messages import TopicKind
 from nodeapp.pubsub.over_aodv import BrokerAodv
 from nodeapp.pubsub.semi_probabilistic import SemiProbabilistic
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 
 
 class _Nothing(EventIds):
@@ -137,7 +138,7 @@ class NeverStops(Flooding):
         self._repeat(subscription)
 
     def _repeat(self, subscription: Subscription) -> None:
-        frame = Frame(Kind.SUBSCRIPTION, self.host.node_id, body=subscription.encode())
+        frame = Frame(TopicKind.SUBSCRIPTION, self.host.node_id, body=subscription.encode())
         self._send(frame.encode())
         self.host.call_later(0.1, self._repeat, subscription)
 

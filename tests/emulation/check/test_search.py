@@ -25,10 +25,10 @@ from emulation.errors import ScenarioError
 from emulation.network.processes import PROJECT
 from emulation.scenario.faults import Kind, make_faults
 from nodeapp.events import Event
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.base import Promises, Service
 from nodeapp.pubsub.registry import PROTOCOLS, service_of
 from nodeapp.wire import Frame
-from nodeapp.wire import Kind as MessageKind
 from tests.emulation.check import planted
 from tests.examples import examples
 
@@ -121,9 +121,7 @@ def test_what_fails_is_of_the_kinds_that_are_asked_for() -> None:
 def test_all_changes_of_frames_are_in_reach_and_make_other_frames() -> None:
     assert len(CHANGES) < 100  # what hypothesis draws alike everywhere
     event = Event(1, 1, {"topic": "a"})
-    frame = Frame(
-        MessageKind.EVENT, 1, publisher=1, sequence=1, ttl=5, flags=8, body=event.encode()
-    )
+    frame = Frame(CommonKind.EVENT, 1, publisher=1, sequence=1, ttl=5, flags=8, body=event.encode())
     made = [forged(frame.encode(), change, 2) for change in range(len(CHANGES))]
     assert made[0] == frame.encode()
     assert len(set(made)) > 0.5 * len(made)
@@ -196,7 +194,7 @@ def test_a_property_that_raises_is_named_with_its_scenario() -> None:
 
 def test_the_property_on_the_page_is_one() -> None:
     page = (PROJECT / "docs" / "check.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {**globals(), "Promises": Promises}
+    names: dict[str, Any] = {"Property": Property, "Violation": Violation}
     code = compile(textwrap.dedent(page[page.index("    class Quick") :]), "check.md", "exec")
     exec(code, names)
     search = Search(Design("flooding", service_of("flooding")), [names["Quick"]()])
@@ -225,7 +223,7 @@ def test_every_protocol_keeps_its_promises(protocol: str) -> None:
 @given(data=st.data())
 @settings(max_examples=examples(15), suppress_health_check=list(HealthCheck), deadline=None)
 def test_a_fault_that_is_drawn_is_read_from_its_text_as_it_is(kind: Kind, data: Any) -> None:
-    frames = (Frame(MessageKind.EVENT, 1).encode(),) if kind == "stranger" else ()
+    frames = (Frame(CommonKind.EVENT, 1).encode(),) if kind == "stranger" else ()
     design = Design("flooding", service_of("flooding"), faults=(kind,), frames=frames)
     scenario = data.draw(scenarios(design))
     assert {fault.kind for fault in scenario.faults} <= {kind}

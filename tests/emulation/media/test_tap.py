@@ -20,7 +20,9 @@ from emulation.media.control import ControlError, request
 from emulation.media.tap import is_routing
 from emulation.radio.spec import RadioSpec
 from emulation.virtual.packets import radio_frames
-from nodeapp.wire import Frame, Kind
+from nodeapp.kinds import CommonKind
+from nodeapp.routing.aodv_wire import AodvKind
+from nodeapp.wire import Frame
 from tests.emulation.media.tap_stations import (
     Station,
     await_true,
@@ -120,7 +122,11 @@ def test_unicasts_follow_rts_and_cts_on_devices_too(
 
 
 def test_frames_of_the_routing_protocol_are_known_by_their_ds_field() -> None:
-    for kind, routing in ((Kind.HELLO, True), (Kind.ROUTE_ERROR, True), (Kind.EVENT, False)):
+    for kind, routing in (
+        (CommonKind.HELLO, True),
+        (AodvKind.ROUTE_ERROR, True),
+        (CommonKind.EVENT, False),
+    ):
         for length in (50, 3000):
             frames = radio_frames(1, 2, Frame(kind, 1, body=bytes(length)).encode(), 7)
             assert {is_routing(frame) for frame in frames} == {routing}

@@ -10,7 +10,8 @@ from typing import Any
 from emulation.media.control import ControlServer
 from emulation.network.driver import Driver, _Pending, held
 from emulation.workloads.base import Operation
-from nodeapp.wire import Frame, Kind, decode, encode_body
+from nodeapp.kinds import ClientKind
+from nodeapp.wire import Frame, decode, encode_body
 from topologies.catalog import make_scenario
 
 
@@ -43,7 +44,7 @@ def test_a_subscription_is_renewed_once_after_returns(tmp_path: Path) -> None:
     with ControlServer(tmp_path / "control") as control:
         driver = Driver(scenario, {}, control)
         driver._sockets[2], driver._epoch = client, time.monotonic() - 10.0
-        accepted = Frame(Kind.ACK, 1, body=encode_body(None))
+        accepted = Frame(ClientKind.ACK, 1, body=encode_body(None))
         driver._acknowledged(_Pending(0.0, 1, wanted), accepted)
         for _ in range(3):
             driver._returned(2, time.monotonic())

@@ -21,7 +21,7 @@ from emulation.network.resolver import Resolver, asked_for
 from emulation.network.rtnetlink import neighbour
 from emulation.scenario.runfolder import RunFolder
 from emulation.workloads.base import Operation
-from nodeapp.wire import Kind
+from nodeapp.kinds import ClientKind
 from tests.emulation.backends.test_tap import Recorded
 from topologies.catalog import make_scenario
 
@@ -94,7 +94,7 @@ def test_a_run_makes_entries_as_it_needs_them(
     data = folder.loopback_capture(scenario.nodes[1]).read_bytes()
     header = read_header(data)
     kinds = decode_records(data, header, record_offsets(data, header)[0])["kind"]
-    assert Kind.NOTIFY in kinds.tolist()
+    assert ClientKind.NOTIFY in kinds.tolist()
     for node in scenario.nodes:
         data = folder.radio_capture(node).read_bytes()
         found = decode_records(data, read_header(data), record_offsets(data, read_header(data))[0])

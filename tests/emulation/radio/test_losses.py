@@ -13,20 +13,21 @@ from emulation.radio.losses import ROWS, LossLog
 from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import RadioSpec
 from emulation.virtual.packets import loopback_frame, radio_frames
+from nodeapp.kinds import CommonKind, event_kinds
 from nodeapp.wire import BROADCAST as TO_ALL
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 from tests.emulation.radio.channels import SIZE, channel, drain
 
 EPOCH = 946_684_800_000_000_000
-EVENT = Frame(Kind.EVENT, 7, 9, publisher=7, sequence=3, hops=2).encode()
-HELLO = Frame(Kind.HELLO, 7).encode()
+EVENT = Frame(CommonKind.EVENT, 7, 9, publisher=7, sequence=3, hops=2).encode()
+HELLO = Frame(CommonKind.HELLO, 7).encode()
 NEAR = [(0.0, 0.0), (100.0, 0.0)]
 HIDDEN = [(0.0, 0.0), (200.0, 0.0), (400.0, 0.0)]
 
 
 def lost(path: Path, medium: Medium, use: Callable[[Medium], object]) -> list[list[str]]:
     """Return (cause, sender, receivers) of each row that is written while a medium is used."""
-    log = LossLog(path / "losses.csv", EPOCH)
+    log = LossLog(path / "losses.csv", EPOCH, event_kinds())
     medium.losses.log = log.of([f"sta{index}" for index in range(medium.count)], bytes)
     use(medium)
     drain(medium)

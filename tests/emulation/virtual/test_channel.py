@@ -13,7 +13,8 @@ from emulation.virtual.channel import Carried, Channel, Message
 from emulation.virtual.clock import Clock
 from emulation.virtual.mesh import MeshChannel
 from emulation.virtual.recording import NullRecorder
-from nodeapp.wire import Frame, Kind
+from nodeapp.kinds import CommonKind, Kind
+from nodeapp.wire import Frame
 from tests.emulation.mesh_lab import cells
 from topologies.catalog import make_scenario
 
@@ -36,7 +37,7 @@ class World:
         self.given_up.append((source, to))
         return False
 
-    def send(self, source: int, to: int, kind: Kind = Kind.EVENT) -> Message:
+    def send(self, source: int, to: int, kind: Kind = CommonKind.EVENT) -> Message:
         datagram = Frame(kind, self.scenario.nodes[source].id, body=bytes(50)).encode()
         message = Message(self.scenario.nodes[source].id, datagram, 1)
         size = 42 + len(datagram)
@@ -168,7 +169,10 @@ def test_routing_overtakes_events_if_the_queue_says_so(
     world = make(queue_order=order)
     world.run(1.0)  # stations have an access point now
     station = world.scenario.nodes.index(world.scenario.stations[0])
-    sent = [world.send(station, BROADCAST, kind) for kind in (Kind.EVENT, Kind.EVENT, Kind.HELLO)]
+    sent = [
+        world.send(station, BROADCAST, kind)
+        for kind in (CommonKind.EVENT, CommonKind.EVENT, CommonKind.HELLO)
+    ]
     world.run(2.0)
     arrived = list(dict.fromkeys(message for _, _, message in world.handed))
     assert arrived.index(sent[2]) == turn

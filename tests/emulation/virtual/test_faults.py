@@ -13,8 +13,9 @@ from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from emulation.workloads.base import Operation
 from nodeapp.events import Event
+from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.pubsub.topic_hash import NodeHash
-from nodeapp.wire import Frame, Kind, decode
+from nodeapp.wire import Frame, decode
 from tests.emulation.virtual.test_simulation import digest
 from topologies.catalog import make_scenario
 
@@ -29,7 +30,7 @@ class Notified(NullRecorder):
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
         frame = decode(datagram)
-        if frame.kind == Kind.NOTIFY:
+        if frame.kind == ClientKind.NOTIFY:
             self.told.append((station, frame.sequence, time))
 
 
@@ -71,7 +72,7 @@ class Sent(NullRecorder):
         self.times: dict[int, list[float]] = {}
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
-        if decode(datagram).kind == Kind.HELLO:
+        if decode(datagram).kind == CommonKind.HELLO:
             self.times.setdefault(station, []).append(time)
         return super().sent(time, station, to, datagram)
 
@@ -102,7 +103,7 @@ class Subscribed(NullRecorder):
         self.times: list[float] = []
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
-        if decode(datagram).kind == Kind.SUBSCRIBE and not to_client:
+        if decode(datagram).kind == ClientKind.SUBSCRIBE and not to_client:
             self.times.append(time)
 
 
@@ -191,7 +192,7 @@ def test_what_is_disturbed_is_lost_or_comes_late_and_twice_until_it_ends() -> No
 
 def test_a_stranger_is_heard_by_those_named_under_an_address_of_his_choice() -> None:
     event = Event(1, 99, {"topic": "a"})
-    frame = Frame(Kind.EVENT, 1, publisher=1, sequence=99, body=event.encode()).encode().hex()
+    frame = Frame(CommonKind.EVENT, 1, publisher=1, sequence=99, body=event.encode()).encode().hex()
     alone = "radio sta3,sta4,sta5,sta6 at 0"
     assert told(alone, f"stranger {frame} as sta1 to sta3 at 5") == ALL
     assert told(alone, f"stranger {frame} as 99 to sta2 at 5") == [1, 2, 3, 99, *ALL[3:]]

@@ -12,6 +12,7 @@ from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp import wire
+from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.wire import Frame
 from tests.nodeapp.host_contract import HostContract
 from tests.nodeapp.host_contract import World as ContractWorld
@@ -107,7 +108,7 @@ def test_a_datagram_with_a_lost_fragment_is_lost() -> None:
 def test_malformed_datagrams_are_counted_by_the_service() -> None:
     simulation = Simulation(scenario((Waypoint(0, 0, 0),), (Waypoint(0, 10, 0),)), NullRecorder())
     simulation.nodes[0].send(wire.BROADCAST, b"no frame")
-    simulation.nodes[0].send(wire.BROADCAST, Frame(wire.Kind.SUBSCRIBE, 1).encode())
+    simulation.nodes[0].send(wire.BROADCAST, Frame(ClientKind.SUBSCRIBE, 1).encode())
     simulation.run(1.0)
     assert simulation.nodes[1].service.counters["malformed"] == 1
     assert simulation.nodes[1].service.counters["unexpected kind"] == 1
@@ -166,7 +167,7 @@ def test_a_promiscuous_node_hears_frames_for_others_whole_and_in_no_other_way() 
 
     for index in heard:
         assert simulation.nodes[index].overhear(functools.partial(keep, index))
-    frame = Frame(wire.Kind.EVENT, 1, 2, 1, 1, ttl=3, body=bytes(100))
+    frame = Frame(CommonKind.EVENT, 1, 2, 1, 1, ttl=3, body=bytes(100))
     simulation.nodes[0].send(2, frame.encode())
     simulation.nodes[0].send(2, b"no frame")
     simulation.nodes[0].send(2, frame._replace(body=bytes(3000)).encode())  # in fragments
@@ -187,7 +188,7 @@ def test_a_defect_in_what_a_protocol_overhears_is_its_own_nodes() -> None:
         raise ZeroDivisionError
 
     simulation.nodes[2].overhear(fails)
-    simulation.nodes[0].send(2, Frame(wire.Kind.EVENT, 1, 2).encode())
+    simulation.nodes[0].send(2, Frame(CommonKind.EVENT, 1, 2).encode())
     simulation.run(1.0)
     assert blamed == ["sta3"]
 

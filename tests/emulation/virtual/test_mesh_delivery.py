@@ -13,7 +13,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event
-from nodeapp.wire import Kind
+from nodeapp.pubsub.mesh.messages import MeshKind
 from tests.emulation.mesh_lab import mesh, publish, subscribe
 from topologies.catalog import make_scenario
 
@@ -86,7 +86,7 @@ def test_stations_that_roam_a_grid_with_collisions_get_all(protocol: str) -> Non
     for node in subscribers:
         assert all(told[node, event] == 1 for event in settled)
     assert max(told.values()) == 1
-    assert recorder.sent_kinds[Kind.REPORT] >= 2 * len(subscribers)
+    assert recorder.sent_kinds[MeshKind.REPORT] >= 2 * len(subscribers)
 
 
 def test_routes_are_told_at_every_waypoint_if_the_protocol_asks_for_them() -> None:

@@ -8,7 +8,7 @@ from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp import wire
 from nodeapp.events import Filter
-from nodeapp.wire import Kind
+from nodeapp.kinds import ClientKind
 from topologies.catalog import make_scenario
 
 CRASH, MISSED, BACK, SETTLED = 40.0, 51.0, 65.0, 70.0
@@ -22,7 +22,7 @@ class _Told(NullRecorder):
         self.told: dict[tuple[int, int], set[int]] = defaultdict(set)
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
-        if to_client and datagram[1] == Kind.NOTIFY:
+        if to_client and datagram[1] == ClientKind.NOTIFY:
             frame = wire.decode(datagram)
             self.told[frame.publisher, frame.sequence].add(station + 1)
 

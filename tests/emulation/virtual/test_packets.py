@@ -21,15 +21,9 @@ from emulation.virtual.packets import (
     mac_of,
     radio_frames,
 )
-from nodeapp.wire import (
-    BROADCAST,
-    CLIENT_PORT,
-    NODE_PORT,
-    Frame,
-    Kind,
-    TrafficClass,
-    traffic_class,
-)
+from nodeapp.kinds import TrafficClass
+from nodeapp.pubsub.messages import TopicKind
+from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, Frame, traffic_class
 
 
 def _checked(frame: bytes) -> Ether:
@@ -64,7 +58,7 @@ def test_a_datagram_that_fits_is_one_frame(node: int, to: int, datagram: bytes) 
 
 
 def test_all_fragments_are_of_the_class_of_their_message() -> None:
-    control = Frame(Kind.SUBSCRIPTION, 1, body=bytes(3000)).encode()
+    control = Frame(TopicKind.SUBSCRIPTION, 1, body=bytes(3000)).encode()
     parts = [_checked(frame)[IP] for frame in radio_frames(1, 2, control, 7)]
     assert [part.tos for part in parts] == [TrafficClass.PUBSUB_CONTROL << 2] * 3
 

@@ -16,7 +16,8 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import NullRecorder, PcapRecorder
 from emulation.virtual.simulation import Simulation
-from nodeapp.wire import WITH_SENDER, Kind
+from nodeapp.kinds import CommonKind
+from nodeapp.wire import WITH_SENDER
 from tests.emulation.mesh_lab import packets
 from tests.nodeapp.network import AS_PUBLISHED
 from topologies.catalog import make_scenario
@@ -49,9 +50,9 @@ def test_what_is_overheard_counts_as_nobodys_traffic(tmp_path: Path) -> None:
                 if ethernet.src == node.mac:
                     sent[frame.kind] += 1
                 located = frame.routing is not None and bool(frame.routing.mode & WITH_SENDER)
-                assert located == (published and frame.kind != Kind.HELLO)
-    assert kinds[True][Kind.HELLO] < 0.5 * kinds[False][Kind.HELLO]
-    assert kinds[True][Kind.EVENT] > 0
+                assert located == (published and frame.kind != CommonKind.HELLO)
+    assert kinds[True][CommonKind.HELLO] < 0.5 * kinds[False][CommonKind.HELLO]
+    assert kinds[True][CommonKind.EVENT] > 0
 
 
 @pytest.mark.slow

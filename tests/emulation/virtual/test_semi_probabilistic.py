@@ -12,7 +12,8 @@ import pytest
 
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
-from nodeapp.wire import BROADCAST, Kind, decode, decode_addressees
+from nodeapp.kinds import CommonKind
+from nodeapp.wire import BROADCAST, decode, decode_addressees
 from topologies.catalog import make_scenario
 
 
@@ -35,7 +36,7 @@ class EventCounter(NullRecorder):
         """Take note of a datagram that a node sends."""
         self.sha.update(f"{time} {station} {to}".encode() + datagram)
         frame = decode(datagram)
-        if frame.kind != Kind.EVENT or (to == BROADCAST and not frame.route):
+        if frame.kind != CommonKind.EVENT or (to == BROADCAST and not frame.route):
             return super().sent(time, station, to, datagram)
         nodes = decode_addressees(frame.route) if to == BROADCAST else (to,)
         self.frames += 1

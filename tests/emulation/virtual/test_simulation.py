@@ -22,7 +22,8 @@ from emulation.virtual.simulation import Simulation
 from emulation.workloads.base import Operation
 from nodeapp.events import Event
 from nodeapp.host import Host
-from nodeapp.wire import BROADCAST, Kind, decode
+from nodeapp.kinds import ClientKind
+from nodeapp.wire import BROADCAST, decode
 from topologies.catalog import make_scenario
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -97,11 +98,11 @@ class Listener(NullRecorder):
     """Keeps what passed on the loopbacks."""
 
     def __init__(self) -> None:
-        self.messages: list[tuple[float, int, Kind, bool]] = []
+        self.messages: list[tuple[float, int, int, bool]] = []
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
         frame = decode(datagram)
-        self.messages.append((time, station, Kind(frame.kind), to_client))
+        self.messages.append((time, station, frame.kind, to_client))
 
 
 def test_the_workload_is_performed_at_its_times_and_leases_are_renewed() -> None:
@@ -122,9 +123,11 @@ def test_the_workload_is_performed_at_its_times_and_leases_are_renewed() -> None
     simulation = Simulation(scenario, listener)
     simulation.run()
     asked = Counter((station, kind) for _, station, kind, to in listener.messages if not to)
-    assert asked[0, Kind.SUBSCRIBE] == 5  # at 1, 21, 41, 61 and 81
-    assert asked[1, Kind.SUBSCRIBE] == 3
-    told = [(round(time), s) for time, s, kind, to in listener.messages if kind == Kind.NOTIFY]
+    assert asked[0, ClientKind.SUBSCRIBE] == 5  # at 1, 21, 41, 61 and 81
+    assert asked[1, ClientKind.SUBSCRIBE] == 3
+    told = [
+        (round(time), s) for time, s, kind, to in listener.messages if kind == ClientKind.NOTIFY
+    ]
     assert told == [(2, told[0][1]), (2, told[1][1]), (90, 0)]
     assert {station for _, station in told[:2]} == {0, 1}
     assert simulation.problems == []

@@ -10,8 +10,9 @@ from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Filter
+from nodeapp.kinds import ClientKind
 from nodeapp.predicates import Predicate
-from nodeapp.wire import Kind, decode
+from nodeapp.wire import decode
 from topologies.catalog import make_scenario
 
 
@@ -23,7 +24,7 @@ class Deliveries(NullRecorder):
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
         frame = decode(datagram)
-        if to_client and frame.kind == Kind.NOTIFY:
+        if to_client and frame.kind == ClientKind.NOTIFY:
             self.told[station + 1, frame.publisher, frame.sequence] += 1
 
 

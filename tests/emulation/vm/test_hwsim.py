@@ -20,7 +20,8 @@ from capture.scan import AIR, RADIOTAP, read_header, record_offsets
 from emulation.network.processes import PROJECT
 from emulation.scenario.scenario import Scenario
 from emulation.vm.build import Image
-from nodeapp.wire import Kind, WireError, decode
+from nodeapp.kinds import CommonKind
+from nodeapp.wire import WireError, decode
 
 pytestmark = [pytest.mark.vm, pytest.mark.root, pytest.mark.spark]
 
@@ -67,7 +68,7 @@ def test_events_cross_access_points_under_a_controller(image: Image, tmp_path: P
 
     # Every node floods an event, a broker to its stations and over the mesh.
     overhead = pd.read_parquet(folder / "metrics/overhead.parquet")
-    events = overhead[overhead["kind"] == int(Kind.EVENT)]
+    events = overhead[overhead["kind"] == int(CommonKind.EVENT)]
     frames = (STATIONS + 2 * points) * published
     assert events["sent_frames"].sum() == frames
 
@@ -175,7 +176,7 @@ def on_the_air(capture: Path) -> Counter[str]:
                 found["beacon"] += 1
             elif packet.haslayer(UDP):
                 try:
-                    found["event"] += decode(bytes(packet[UDP].payload)).kind == Kind.EVENT
+                    found["event"] += decode(bytes(packet[UDP].payload)).kind == CommonKind.EVENT
                 except WireError:
                     continue
     return found

@@ -38,7 +38,7 @@ def _mesh(protocol: str) -> tuple[SimNetwork, list[SimHost], list[SimHost]]:
 
 def _stations(protocol: str) -> tuple[SimNetwork, list[SimHost], list[SimHost]]:
     network = SimNetwork(seed=3)
-    wired = service_of(protocol).is_overlay
+    wired = service_of(protocol).promises.wired
     network.environment = dataclasses.replace(
         network.environment, wired=wired, nodes=4, waypoints=CROSSROADS
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from nodeapp.host import Position
-from nodeapp.pubsub.messages import decode_located
-from nodeapp.wire import Frame, Kind, decode
+from nodeapp.kinds import CommonKind, Kind
+from nodeapp.pubsub.messages import TopicKind, decode_located
+from nodeapp.wire import Frame, decode
 from tests.nodeapp.network import SimHost, SimNetwork
 from tests.nodeapp.pubsub.schemes import NODE_BASED, network_of, point, stored
 
@@ -51,7 +52,7 @@ def sent_to(network: SimNetwork, receiver: SimHost, kind: Kind) -> list[Frame]:
 @pytest.mark.parametrize("scheme", NODE_BASED)
 def test_only_the_newest_refresh_of_each_subscription_waits(scheme: str) -> None:
     network, client, server, topic = lonely(scheme)
-    frames = sent_to(network, server, Kind.SUBSCRIPTION)
+    frames = sent_to(network, server, TopicKind.SUBSCRIPTION)
     client.subscribe(f"topic = {topic}", "price > 5", number=1)
     client.subscribe(f"topic = {topic}", "price > 7", number=2)
     network.run(COMES - 1.0)
@@ -68,7 +69,7 @@ def test_only_the_newest_refresh_of_each_subscription_waits(scheme: str) -> None
 
 def test_only_the_newest_advertisement_of_a_topic_waits_and_every_event_does() -> None:
     network, client, server, topic = lonely("rendezvous-aodv")
-    advertisements = sent_to(network, server, Kind.ADVERTISEMENT)
+    advertisements = sent_to(network, server, TopicKind.ADVERTISEMENT)
     client.publish(f"topic={topic}")
     network.run(9.0)
     client.publish(f"topic={topic}")
@@ -81,7 +82,7 @@ def test_only_the_newest_advertisement_of_a_topic_waits_and_every_event_does() -
 
 def test_events_replace_nothing() -> None:
     network, client, server, topic = lonely("broker-aodv")
-    frames = sent_to(network, server, Kind.EVENT)
+    frames = sent_to(network, server, CommonKind.EVENT)
     for _ in range(5):
         client.publish(f"topic={topic}")
         network.run(0.2)

@@ -8,9 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from nodeapp.host import Position
+from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.pubsub.decision_point import DecisionPoint
+from nodeapp.pubsub.messages import TopicKind
 from nodeapp.pubsub.topic_hash import LocationHash
-from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame
 from tests.nodeapp.network import SimNetwork, connected_network
 from tests.nodeapp.pubsub.schemes import WARM_UP, around, stored
 
@@ -59,7 +61,7 @@ def test_content_and_policy_are_evaluated_at_the_broker() -> None:
     network.run(1)
     told = {node.node_id for node in network.nodes.values() if node.notified()}
     assert told == {1, 2}
-    dispatched = {f.destination for f in network.frames(Kind.EVENT, start)} - {ANY_NODE}
+    dispatched = {f.destination for f in network.frames(CommonKind.EVENT, start)} - {ANY_NODE}
     assert dispatched <= {1, 2}  # those that are refused are not even sent to
 
 
@@ -71,7 +73,7 @@ def test_one_node_processes_an_event_and_does_not_broadcast_it() -> None:
     network.nodes[9].publish("traffic")
     network.run(1)
     assert sum(n.service.counters["processed as broker"] for n in network.nodes.values()) == 1
-    events = network.frames(Kind.EVENT, start)
+    events = network.frames(CommonKind.EVENT, start)
     assert events
     assert all(frame.destination != BROADCAST for frame in events)
 
@@ -85,7 +87,7 @@ def test_all_nodes_within_k_hold_a_captured_subscription() -> None:
     subscriber.subscribe("traffic")
     network.run(WARM_UP)
     assert [stored(network.nodes[n]) for n in range(1, 6)] == [1] * 5
-    replicas = [f for f in network.frames(Kind.SUBSCRIPTION) if f.flags & FLAG_REPLICA]
+    replicas = [f for f in network.frames(TopicKind.SUBSCRIPTION) if f.flags & FLAG_REPLICA]
     captured = {f.originator for f in replicas}
     assert captured == {subscriber.node_id}
     assert all(frame.destination == BROADCAST and not frame.route for frame in replicas)
@@ -136,7 +138,7 @@ def test_the_events_hops_add_up_over_the_broker() -> None:
     network.run(WARM_UP)
     network.nodes[1].publish("traffic")
     network.run(1)
-    (notice,) = [reply for reply in network.nodes[5].replies if reply.kind == Kind.NOTIFY]
+    (notice,) = [reply for reply in network.nodes[5].replies if reply.kind == ClientKind.NOTIFY]
     assert notice.hops == 4
 
 
@@ -277,7 +279,7 @@ def test_malformed_subscriptions_are_counted() -> None:
     nan = bytes.fromhex("8282fb7ff8000000000000fb") + bytes(8)
     bodies = [b"", good, nan + b"\x82\x80\xa0", good + b"\x82\x80\xa0", good + b"\xff"]
     for body in bodies:
-        frame = Frame(Kind.SUBSCRIPTION, 9, BROADCAST, flags=FLAG_REPLICA, body=body)
+        frame = Frame(TopicKind.SUBSCRIPTION, 9, BROADCAST, flags=FLAG_REPLICA, body=body)
         node.hear(frame.encode(), 9)
     assert node.service.counters["malformed"] == len(bodies)
     assert stored(node) == 0

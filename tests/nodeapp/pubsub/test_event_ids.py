@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nodeapp import wire
 from nodeapp.events import fingerprint
+from nodeapp.kinds import Role
 from nodeapp.pubsub.base import (
     GENERATION,
     HELD_EVENTS,
@@ -18,7 +19,8 @@ from nodeapp.pubsub.base import (
     SILENCE,
     EventIds,
 )
-from nodeapp.wire import BY_HAND, EVENT_KINDS, Frame
+from nodeapp.pubsub.registry import kinds_of
+from nodeapp.wire import BY_HAND, Frame
 from tests.nodeapp.network import SimHost, SimNetwork
 from tests.nodeapp.pubsub.every_protocol import EVENT, EVERY_PROTOCOL, network_of
 from tests.nodeapp.pubsub.schemes import restart
@@ -39,7 +41,7 @@ def event_frames(network: SimNetwork) -> list[tuple[int, int, Frame]]:
     return [
         (sender, to, wire.decode(datagram))
         for _, sender, to, datagram in network.sent
-        if datagram[1] in EVENT_KINDS
+        if datagram[1] in kinds_of(Role.EVENT)
     ]
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from nodeapp.wire import BROADCAST, Frame, Kind
+from nodeapp.kinds import ClientKind, CommonKind
+from nodeapp.wire import BROADCAST, Frame
 from tests.nodeapp.network import SimNetwork, connected_network
 
 
@@ -25,7 +26,7 @@ def test_hops_count_transmissions_and_ttl_bounds_them() -> None:
     network.nodes[1].publish("traffic")
     network.run(1)
     hops = {
-        node.node_id: [reply.hops for reply in node.replies if reply.kind == Kind.NOTIFY]
+        node.node_id: [reply.hops for reply in node.replies if reply.kind == ClientKind.NOTIFY]
         for node in network.nodes.values()
     }
     assert hops == {1: [0], 2: [1], 3: [2], 4: [3], 5: [], 6: []}
@@ -74,7 +75,7 @@ def test_a_malformed_event_is_counted_by_those_who_read_it() -> None:
     reader.subscribe()
     bodies = (b"", b"\xff", b"\x83\xa0\xf6", b"\x80", b"\x83\xa1\x61a\xf9\x7e\x00\xf6\x40")
     for number, body in enumerate(bodies, start=1):
-        frame = Frame(Kind.EVENT, 1, BROADCAST, 1, number, ttl=3, body=body)
+        frame = Frame(CommonKind.EVENT, 1, BROADCAST, 1, number, ttl=3, body=body)
         reader.hear(frame.encode(), 1)
     assert reader.service.counters["malformed"] == 5
     assert not reader.notified()
@@ -92,7 +93,7 @@ def test_repeated_broadcasts_arrive_if_one_is_lost() -> None:
             network.run(1)
         assert all(count == 1 for count in network.nodes[5].notified().values())
         delivered.append(len(network.nodes[5].notified()))
-        sent = [frame for frame in network.frames(Kind.EVENT) if frame.hops == 1]
+        sent = [frame for frame in network.frames(CommonKind.EVENT) if frame.hops == 1]
         assert len(sent) == 40 * repeat
     assert delivered[0] < 15
     assert delivered[1] > 25

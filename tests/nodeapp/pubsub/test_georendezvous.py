@@ -11,12 +11,14 @@ import pytest
 
 from nodeapp.events import Filter, Subscription
 from nodeapp.host import Position
+from nodeapp.kinds import CommonKind, Kind
 from nodeapp.parameters import ParameterError
 from nodeapp.pubsub.georendezvous import GeoRendezvous
-from nodeapp.pubsub.messages import encode_subscription
+from nodeapp.pubsub.messages import TopicKind, encode_subscription
+from nodeapp.pubsub.rendezvous_cell import CellKind
 from nodeapp.routing.cell_wire import CellRoute, decode_cell_route
 from nodeapp.routing.cells import Cell, rank
-from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_EXPLORE, FLAG_REPLICA, Frame, Kind
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_EXPLORE, FLAG_REPLICA, Frame
 from tests.nodeapp.network import SimHost, SimNetwork, create_service
 
 WIDE, HIGH = 10, 6
@@ -103,13 +105,13 @@ def test_a_subscriber_chooses_the_shortest_way_and_prunes_the_others() -> None:
     assert chosen is not None
     (best,) = chosen
     assert ways[best] == min(ways.values())
-    assert sorted(keys(network, Kind.PRUNE, since))[::2] == sorted(set(range(8)) - {best})
+    assert sorted(keys(network, CellKind.PRUNE, since))[::2] == sorted(set(range(8)) - {best})
     assert subscriber.notified() == {(publisher.node_id, 1): 1}  # of eight copies
     since = network.time
     publisher.publish("cars")
     network.run(1.0)
     assert subscriber.notified()[publisher.node_id, 2] == 1
-    events = network.frames(Kind.EVENT, since)
+    events = network.frames(CommonKind.EVENT, since)
     assert {decode_cell_route(frame.route).key for frame in events} == {best}
     assert len(events) == ways[best]
 
@@ -124,7 +126,7 @@ def test_a_subscriber_tries_the_nearest_cells_only(nearest: int) -> None:
     network.run(1.0)
     targets = service(subscriber).targets("cars")
     distances = sorted((t[0] - 9) ** 2 + t[1] ** 2 for t in targets)
-    tried = keys(network, Kind.SUBSCRIPTION, since)
+    tried = keys(network, TopicKind.SUBSCRIPTION, since)
     assert (
         sorted((targets[k][0] - 9) ** 2 + targets[k][1] ** 2 for k in tried) == distances[:nearest]
     )
@@ -142,11 +144,11 @@ def test_other_subscribers_of_a_cell_keep_the_publisher_sending_there() -> None:
         subscriber.subscribe("cars")
     network.run(1.0)
     # Demanded once, for the first.
-    assert len(keys(network, Kind.DEMAND, 0.0)) == 1
+    assert len(keys(network, CellKind.DEMAND, 0.0)) == 1
     publisher.publish("cars")
     network.run(2.0)
     assert all(each.notified() == {(publisher.node_id, 1): 1} for each in subscribers)
-    assert keys(network, Kind.PRUNE, 0.0) == []
+    assert keys(network, CellKind.PRUNE, 0.0) == []
 
 
 def test_two_choices_at_a_time_leave_no_way_that_nobody_takes() -> None:
@@ -167,8 +169,10 @@ def test_two_choices_at_a_time_leave_no_way_that_nobody_takes() -> None:
         chosen = {
             replica for host in hosts[1:] for replica in service(host)._choices.chosen("cars") or ()
         }
-        sent = keys(network, Kind.EVENT, since)
-        assert {decode_cell_route(f.route).key for f in network.frames(Kind.EVENT, since)} <= chosen
+        sent = keys(network, CommonKind.EVENT, since)
+        assert {
+            decode_cell_route(f.route).key for f in network.frames(CommonKind.EVENT, since)
+        } <= chosen
         assert sent
         assert all(host.notified()[hosts[0].node_id, 2] == 1 for host in hosts[1:])
 
@@ -188,7 +192,7 @@ def test_filters_and_policies_are_evaluated_at_the_rendezvous() -> None:
     assert fast.notified() == {(publisher.node_id, 1): 1}
     assert not slow.notified()
     assert not guest.notified()
-    destinations = {frame.destination for frame in network.frames(Kind.EVENT, since)}
+    destinations = {frame.destination for frame in network.frames(CommonKind.EVENT, since)}
     assert destinations <= {ANY_NODE, fast.node_id}
 
 
@@ -200,7 +204,7 @@ def test_an_event_before_any_advertisement_goes_to_all_cells() -> None:
     publisher.publish("cars")
     network.run(1.0)
     assert subscriber.notified() == {(publisher.node_id, 1): 1}
-    assert sorted(set(keys(network, Kind.ADVERTISEMENT, 0.0))) == list(range(8))
+    assert sorted(set(keys(network, TopicKind.ADVERTISEMENT, 0.0))) == list(range(8))
 
 
 def test_without_subscribers_events_stay_where_they_are() -> None:
@@ -211,7 +215,7 @@ def test_without_subscribers_events_stay_where_they_are() -> None:
     since = network.time
     publisher.publish("cars")
     network.run(1.0)
-    assert network.frames(Kind.EVENT, since) == []
+    assert network.frames(CommonKind.EVENT, since) == []
 
 
 def test_state_ends_without_refreshes() -> None:
@@ -223,7 +227,7 @@ def test_state_ends_without_refreshes() -> None:
     since = network.time
     publisher.publish("cars")
     network.run(1.0)
-    assert network.frames(Kind.EVENT, since) == []  # nobody asks for it any more
+    assert network.frames(CommonKind.EVENT, since) == []  # nobody asks for it any more
     publisher.failed = True
     network.run(5.0)
     alive = [host for host in network.nodes.values() if not host.failed]
@@ -235,7 +239,7 @@ def test_advertisements_are_never_pruned() -> None:
     publisher.publish("cars")
     since = network.time
     network.run(3.0)
-    assert set(keys(network, Kind.ADVERTISEMENT, since)) == set(range(8))
+    assert set(keys(network, TopicKind.ADVERTISEMENT, since)) == set(range(8))
 
 
 def test_a_subscriber_chooses_again_when_it_explores() -> None:
@@ -454,7 +458,9 @@ def test_a_subscription_of_no_node_is_malformed(originator: int) -> None:
     home = at(network, *target)
     body = encode_subscription(Subscription(Filter.parse(["cars"]), {}), in_cell(*target), 1 << 30)
     route = CellRoute(target, 0, (target[0], target[1] - 1), 100).encode()
-    frame = Frame(Kind.SUBSCRIPTION, originator, ANY_NODE, ttl=100, hops=3, route=route, body=body)
+    frame = Frame(
+        TopicKind.SUBSCRIPTION, originator, ANY_NODE, ttl=100, hops=3, route=route, body=body
+    )
     neighbour = next(iter(service(home).router.neighbours.positions()))
     home.hear(frame.encode(), neighbour)
     assert service(home).counters["malformed"] == 1
@@ -483,7 +489,7 @@ def test_a_second_filter_takes_part_in_the_choice_that_is_under_way() -> None:
     subscriber.subscribe("topic = cars", "speed > 1")
     subscriber.subscribe("topic = cars", "speed > 2", number=2)
     network.run(0.5)
-    tried = [f for f in network.frames(Kind.SUBSCRIPTION, since) if f.hops == 1]
+    tried = [f for f in network.frames(TopicKind.SUBSCRIPTION, since) if f.hops == 1]
     own = [each for each in tried if not each.flags & FLAG_REPLICA]
     assert len(own) == 2 * 8
     assert all(each.flags & FLAG_EXPLORE for each in own)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from nodeapp.kinds import CommonKind
+from nodeapp.pubsub.messages import TopicKind
 from nodeapp.routing.cell_wire import decode_cell_route
 from nodeapp.routing.cells import Cell
-from nodeapp.wire import Kind
 from tests.nodeapp.pubsub.test_georendezvous import FAST, at, followed, keys, service
 
 
@@ -22,7 +23,7 @@ def test_a_late_publisher_is_offered_all_candidates(late: Cell) -> None:
     since = network.time
     publisher.publish("cars")
     network.run(2.0)
-    assert set(keys(network, Kind.SUBSCRIPTION, since)) == set(range(8))
+    assert set(keys(network, TopicKind.SUBSCRIPTION, since)) == set(range(8))
     publisher.publish("cars")
     network.run(2.0)
     (chosen,) = (
@@ -44,6 +45,6 @@ def test_a_late_publisher_is_offered_all_candidates(late: Cell) -> None:
     since = network.time
     first.publish("cars")
     network.run(1.0)
-    events = network.frames(Kind.EVENT, since)
+    events = network.frames(CommonKind.EVENT, since)
     assert {decode_cell_route(frame.route).key for frame in events} == {before}
     assert subscriber.notified()[first.node_id, 2] == subscriber.notified()[first.node_id, 3] == 1

@@ -6,7 +6,8 @@ import pytest
 
 from nodeapp import wire
 from nodeapp.events import MAX_EVENT, Event
-from nodeapp.wire import Frame, Kind
+from nodeapp.kinds import ClientKind
+from nodeapp.wire import Frame
 from tests.nodeapp.pubsub.every_protocol import EVENT, EVERY_PROTOCOL, network_of
 
 
@@ -18,7 +19,9 @@ def test_the_largest_event_arrives_and_a_larger_one_is_refused(protocol: str) ->
         payload = bytes(room - 2)  # whose length is told in two bytes more
         event = Event(publisher.node_id, sequence, EVENT, payload=payload)
         assert len(event.encode()) == size
-        frame = Frame(Kind.PUBLISH, 9, 0, event.publisher, sequence, hops=0, body=event.encode())
+        frame = Frame(
+            ClientKind.PUBLISH, 9, 0, event.publisher, sequence, hops=0, body=event.encode()
+        )
         answer = publisher.request(frame)
         network.run(15.0)
         assert answer == (

@@ -15,6 +15,7 @@ from nodeapp.pubsub.messages import (
     MAX_TOPIC,
     Stamps,
     Subscriber,
+    TopicKind,
     decode_advertisement,
     decode_located,
     decode_subscribers,
@@ -23,7 +24,7 @@ from nodeapp.pubsub.messages import (
     encode_subscribers,
     encode_subscription,
 )
-from nodeapp.wire import BROADCAST, FLAG_REPLICA, MAX_BODY, Frame, Kind, WireError
+from nodeapp.wire import BROADCAST, FLAG_REPLICA, MAX_BODY, Frame, WireError
 from tests.nodeapp.network import SimNetwork
 from tests.nodeapp.strategies import hostile, ids, texts
 
@@ -149,7 +150,9 @@ def test_what_is_of_no_node_is_not_stored(protocol: str, originator: int) -> Non
     node = network.add((0.0, 0.0), protocol)
     network.run(1.0)
     body = encode_subscription(Subscription(Filter.parse(["traffic"]), {}), (0.0, 0.0), 1)
-    frame = Frame(Kind.SUBSCRIPTION, originator, BROADCAST, flags=FLAG_REPLICA, hops=3, body=body)
+    frame = Frame(
+        TopicKind.SUBSCRIPTION, originator, BROADCAST, flags=FLAG_REPLICA, hops=3, body=body
+    )
     node.hear(frame.encode(), 2)
     assert node.service.counters["malformed"] == 1
     assert node.service.status()["stored subscriptions"] == 0

@@ -9,7 +9,8 @@ import pytest
 
 from nodeapp.geometry import Point
 from nodeapp.host import Position
-from nodeapp.wire import ANY_NODE, FLAG_REPLICA, Kind
+from nodeapp.pubsub.messages import TopicKind
+from nodeapp.wire import ANY_NODE, FLAG_REPLICA
 from tests.nodeapp.network import AS_PUBLISHED
 from tests.nodeapp.pubsub.schemes import (
     WARM_UP,
@@ -99,7 +100,7 @@ def test_a_captured_subscription_is_broadcast_once_and_stored_by_the_neighbours(
     network.nodes[6].subscribe(topic)
     network.run(WARM_UP)
     assert [stored(network.nodes[number]) for number in range(1, 6)] == [1] * 5
-    frames = network.frames(Kind.SUBSCRIPTION)
+    frames = network.frames(TopicKind.SUBSCRIPTION)
     sent = [frame for frame in frames if frame.destination == ANY_NODE and frame.hops == 1]
     replicas = [frame for frame in frames if frame.flags & FLAG_REPLICA]
     assert len(replicas) == len(sent)
@@ -144,7 +145,7 @@ def test_if_only_the_nearest_node_serves_the_same_locations_are_voids(
     assert (count(network, "dropped at a void") > 0) != served
     assert (stored(network.nodes[1]) == 1) == served  # the nearest, and nobody else
     assert sum(stored(node) for node in network.nodes.values()) == served
-    assert not [f for f in network.frames(Kind.SUBSCRIPTION) if f.flags & FLAG_REPLICA]
+    assert not [f for f in network.frames(TopicKind.SUBSCRIPTION) if f.flags & FLAG_REPLICA]
 
 
 @pytest.mark.slow

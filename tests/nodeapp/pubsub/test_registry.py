@@ -9,6 +9,8 @@ from nodeapp.pubsub.base import Environment, Service
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.overlay.parameters import IdentifierParameters
 from nodeapp.pubsub.registry import PROTOCOLS, obstacle, service_of, typed
+from nodeapp.routing.cell_hash_routing import CellRoutingParameters
+from nodeapp.routing.gpsr_parameters import GpsrParameters
 from tests.nodeapp.network import SimHost, SimNetwork, create_service
 from tests.nodeapp.pubsub.schemes import SCHEMES, each_scheme
 
@@ -25,7 +27,7 @@ def test_a_scheme_has_the_parameters_of_its_parts_and_needs_what_they_need(schem
     assert {"refresh_interval", "subscription_timeout"} <= names
     assert ("list_wait" in names) == scheme.startswith("rendezvous")
     assert ("proximity" in names) == ("gpsr" in scheme)
-    assert service.needs_position == service.rounds_voids == ("gpsr" in scheme)
+    assert service.needs_position == service.needs_places == ("gpsr" in scheme)
     assert service.needs_map == scheme.endswith("map")
     assert service.needs_nodes == scheme.endswith("aodv")
 
@@ -71,14 +73,19 @@ def test_every_protocol_says_what_it_is_in_a_line() -> None:
 
 def test_protocols_declare_what_others_ask_of_them() -> None:
     """Backends and analyses go by these declarations, and know no protocol by name."""
-    overlays = {name for name in PROTOCOLS if service_of(name).is_overlay}
-    assert overlays == {"semantic-overlay", "mirinae"}
-    needed = {parameter.name for parameter in parameters_of(IdentifierParameters)}
-    for name in overlays:
-        assert needed <= {parameter.name for parameter in parameters_of(PROTOCOLS[name].parameters)}
-    cells = {name for name in PROTOCOLS if service_of(name).has_rendezvous_cells}
-    assert cells == {"georendezvous"}
-    told = {name for name in PROTOCOLS if service_of(name).needs_routes}
-    assert told == {"mobility-prediction", "periodic-probing", "batch-forwarding"}
-    assert {name for name in PROTOCOLS if service_of(name).floods} == {"flooding"}
+
+    def having(declaration: type[object]) -> set[str]:
+        return {name for name in PROTOCOLS if issubclass(PROTOCOLS[name].parameters, declaration)}
+
+    overlays = {"semantic-overlay", "mirinae"}
+    assert {name for name in PROTOCOLS if service_of(name).promises.wired} == overlays
+    assert having(IdentifierParameters) == overlays
+    assert having(CellRoutingParameters) == {"georendezvous"}
+    of_meshes = {name for name in PROTOCOLS if service_of(name).needs_routes}
+    assert of_meshes == {"mobility-prediction", "periodic-probing", "batch-forwarding"}
+    by_gpsr = {name for name in SCHEMES if "gpsr" in name}
+    assert having(GpsrParameters) == by_gpsr | of_meshes
+    places = {name for name in PROTOCOLS if service_of(name).needs_places}
+    assert places == {"georendezvous", *by_gpsr}
+    assert {name for name in PROTOCOLS if PROTOCOLS[name].floods} == {"flooding"}
     assert service_of("of another version") is Service

@@ -5,14 +5,16 @@ import math
 import pytest
 
 from nodeapp.events import Filter, Subscription
+from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.pubsub.messages import (
     Subscriber,
+    TopicKind,
     decode_subscribers,
     encode_advertisement,
     encode_subscribers,
 )
 from nodeapp.pubsub.rendezvous import Rendezvous
-from nodeapp.wire import ANY_NODE, BROADCAST, Frame, GeoRoute, Kind
+from nodeapp.wire import ANY_NODE, BROADCAST, Frame, GeoRoute
 from tests.nodeapp.network import SimHost, SimNetwork
 from tests.nodeapp.pubsub.schemes import (
     WARM_UP,
@@ -54,10 +56,10 @@ def test_events_go_straight_from_the_publisher_to_those_who_qualify() -> None:
     start = network.time
     network.nodes[9].publish("traffic", "speed=20", policy=["role=police"])
     network.run(2)
-    events = network.frames(Kind.EVENT, start)
+    events = network.frames(CommonKind.EVENT, start)
     assert {(frame.originator, frame.destination) for frame in events} == {(9, 3)}
     # The rendezvous node matched nothing but the topic.
-    lists = [decode_subscribers(f.body, 0.0) for f in network.frames(Kind.SUBSCRIBERS, start)]
+    lists = [decode_subscribers(f.body, 0.0) for f in network.frames(TopicKind.SUBSCRIBERS, start)]
     assert lists
     assert all({each.node for each in found.subscribers} == {1, 2, 3} for found in lists)
 
@@ -70,7 +72,7 @@ def test_the_hops_are_those_of_the_direct_way() -> None:
     network.run(WARM_UP)
     network.nodes[4].publish("traffic")
     network.run(2)
-    (notice,) = [reply for reply in network.nodes[5].replies if reply.kind == Kind.NOTIFY]
+    (notice,) = [reply for reply in network.nodes[5].replies if reply.kind == ClientKind.NOTIFY]
     assert notice.hops == 1
 
 
@@ -80,7 +82,7 @@ def test_a_publisher_that_says_so_has_its_list_before_its_first_event() -> None:
     assert network.nodes[1].advertise("traffic") is None
     assert network.nodes[1].advertise("traffic") is None  # a client may repeat what is not acked
     network.run(WARM_UP)
-    sent = [f for f in network.frames(Kind.ADVERTISEMENT) if f.hops == 1]
+    sent = [f for f in network.frames(TopicKind.ADVERTISEMENT) if f.hops == 1]
     assert WARM_UP - 1 <= len(sent) <= WARM_UP + 3
     assert {f.originator for f in sent} == {1}
     assert listed(network.nodes[1]) == 1
@@ -92,24 +94,24 @@ def test_a_publisher_that_says_so_has_its_list_before_its_first_event() -> None:
     network.run(21)
     start = network.time
     network.run(5)
-    assert not [f for f in network.frames(Kind.ADVERTISEMENT, start) if f.originator == 2]
+    assert not [f for f in network.frames(TopicKind.ADVERTISEMENT, start) if f.originator == 2]
 
 
 def test_a_publisher_advertises_every_interval_until_it_has_not_published_for_a_while() -> None:
     network = line(publisher_timeout=20)
     network.nodes[5].subscribe("traffic")
     network.run(WARM_UP)
-    assert not network.frames(Kind.ADVERTISEMENT)
+    assert not network.frames(TopicKind.ADVERTISEMENT)
     start = network.time
     network.nodes[1].publish("traffic")
     network.run(19)
-    sent = [f for f in network.frames(Kind.ADVERTISEMENT, start) if f.hops == 1]
+    sent = [f for f in network.frames(TopicKind.ADVERTISEMENT, start) if f.hops == 1]
     assert 18 <= len(sent) <= 21
     assert {(f.originator, f.destination) for f in sent} == {(1, ANY_NODE)}
     network.run(5)
     start = network.time
     network.run(10)
-    assert not network.frames(Kind.ADVERTISEMENT, start)
+    assert not network.frames(TopicKind.ADVERTISEMENT, start)
     assert listed(network.nodes[1]) == 0
     network.nodes[1].publish("traffic")
     network.run(1)
@@ -124,7 +126,9 @@ def test_an_event_waits_for_the_first_list_and_no_later_one() -> None:
         start = network.time
         network.nodes[1].publish("traffic")
         network.run(0.9)
-        first = next(time for time, s, _, d in network.sent if time >= start and d[1] == Kind.EVENT)
+        first = next(
+            time for time, s, _, d in network.sent if time >= start and d[1] == CommonKind.EVENT
+        )
         waited = first - start
         if network.nodes[1].service.counters["processed as publisher"] == 1:
             assert waited == pytest.approx(0.004)  # two hops there, two back
@@ -158,7 +162,7 @@ def test_a_topic_without_subscribers_sends_no_event() -> None:
     network.run(WARM_UP)
     network.nodes[1].publish("traffic")
     network.run(3)
-    assert not network.frames(Kind.EVENT)
+    assert not network.frames(CommonKind.EVENT)
     assert network.nodes[1].service.counters["processed as publisher"] == 1
 
 
@@ -170,14 +174,14 @@ def test_a_subscriber_lapses_at_the_publisher_when_it_does_at_the_rendezvous() -
     network.run(1)
     network.nodes[5].unsubscribe()
     network.run(0.5)
-    last = max(time for time, s, _, d in network.sent if d[1] == Kind.SUBSCRIPTION and s == 5)
+    last = max(time for time, s, _, d in network.sent if d[1] == TopicKind.SUBSCRIPTION and s == 5)
     network.run(last + 5.9 - network.time)
     network.nodes[1].publish("traffic")
     network.run(0.2)
-    assert [f.sequence for f in network.frames(Kind.EVENT) if f.hops == 1] == [1, 2]
+    assert [f.sequence for f in network.frames(CommonKind.EVENT) if f.hops == 1] == [1, 2]
     network.nodes[1].publish("traffic")
     network.run(0.2)
-    assert [f.sequence for f in network.frames(Kind.EVENT) if f.hops == 1] == [1, 2]
+    assert [f.sequence for f in network.frames(CommonKind.EVENT) if f.hops == 1] == [1, 2]
 
 
 def test_one_node_answers_an_advertisement_and_does_not_broadcast_it() -> None:
@@ -191,9 +195,9 @@ def test_one_node_answers_an_advertisement_and_does_not_broadcast_it() -> None:
     assert [stored(network.nodes[n]) for n in range(1, 7)] == [1] * 6
     publisher.publish("traffic")
     network.run(10)
-    sent = [f for f in network.frames(Kind.ADVERTISEMENT) if f.hops == 1]
+    sent = [f for f in network.frames(TopicKind.ADVERTISEMENT) if f.hops == 1]
     assert count(network, "answered as rendezvous") == len(sent) > 8
-    frames = network.frames(Kind.ADVERTISEMENT) + network.frames(Kind.SUBSCRIBERS)
+    frames = network.frames(TopicKind.ADVERTISEMENT) + network.frames(TopicKind.SUBSCRIBERS)
     assert all(frame.destination != BROADCAST for frame in frames)
 
 
@@ -205,7 +209,7 @@ def test_a_long_list_comes_in_several_frames() -> None:
     network.run(WARM_UP)
     network.nodes[40].publish("traffic", "speed=10", "road=A1")
     network.run(1)
-    bodies = {f.body for f in network.frames(Kind.SUBSCRIBERS) if f.hops == 1}
+    bodies = {f.body for f in network.frames(TopicKind.SUBSCRIBERS) if f.hops == 1}
     assert all(len(body) < 1500 - 28 - 24 - 61 for body in bodies)
     lists = [decode_subscribers(body, 0.0) for body in bodies]
     assert {each.part for each in lists} == set(range(max(each.parts for each in lists)))
@@ -222,7 +226,7 @@ def test_a_new_rendezvous_that_knows_less_takes_nobody_off_the_list() -> None:
     publisher = network.nodes[1]
     (nobody,) = encode_subscribers("traffic", [], network.time)
     publisher.hear(
-        Frame(Kind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(publisher), body=nobody).encode(), 2
+        Frame(TopicKind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(publisher), body=nobody).encode(), 2
     )
     publisher.publish("traffic")
     network.run(0.5)
@@ -234,7 +238,7 @@ def test_an_event_waits_for_all_parts_of_a_list(lost: int | None) -> None:
     network = line(list_wait=2.0)
     rendezvous = network.nodes[3].service
     assert isinstance(rendezvous, Rendezvous)
-    rendezvous.arrivals[Kind.ADVERTISEMENT] = lambda frame: None  # no other lists
+    rendezvous.arrivals[TopicKind.ADVERTISEMENT] = lambda frame: None  # no other lists
     network.run(WARM_UP)
     publisher = network.nodes[1]
     counters = publisher.service.counters
@@ -248,7 +252,7 @@ def test_an_event_waits_for_all_parts_of_a_list(lost: int | None) -> None:
     assert len(bodies) == 4
     come = [part for part in (3, 1, 3, 2, 1, 0) if part != lost]  # of two answers, in disorder
     for number, part in enumerate(come, start=1):
-        frame = Frame(Kind.SUBSCRIBERS, 3, 1, ttl=9, body=bodies[part])
+        frame = Frame(TopicKind.SUBSCRIBERS, 3, 1, ttl=9, body=bodies[part])
         publisher.hear(frame._replace(route=greedy(publisher)).encode(), 2)
         whole = lost is None and number == len(come)
         assert counters["processed as publisher"] == whole
@@ -256,7 +260,7 @@ def test_an_event_waits_for_all_parts_of_a_list(lost: int | None) -> None:
     assert counters["processed as publisher"] == 1
     assert counters["lists incomplete"] == (lost is not None)
     assert counters["no list of subscribers"] == 0
-    assert {frame.destination for frame in network.frames(Kind.EVENT)} <= set(range(10, 70))
+    assert {frame.destination for frame in network.frames(CommonKind.EVENT)} <= set(range(10, 70))
     publisher.publish("traffic")  # as long as all of a list is known, events do not wait
     assert counters["processed as publisher"] == 2 - (lost is not None)
     if lost is not None:
@@ -276,7 +280,7 @@ def test_the_latest_location_of_a_subscriber_prevails() -> None:
     for x, stamp, heard in ((1.0, 20, now - 2), (2.0, 30, now - 1), (3.0, 10, now - 0.5)):
         entry = Subscriber(5, item, (x, 0.0), stamp, heard)
         (body,) = encode_subscribers("traffic", [entry], now)
-        frame = Frame(Kind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(publisher), body=body)
+        frame = Frame(TopicKind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(publisher), body=body)
         publisher.hear(frame.encode(), 2)
     assert isinstance(publisher.service, Rendezvous)
     (known,) = publisher.service.listed.of_topic("traffic", now)
@@ -290,7 +294,7 @@ def test_a_list_that_was_not_asked_for_is_counted_and_not_kept() -> None:
     node = network.nodes[1]
     item = Subscription(Filter.parse(["traffic"])).encode()
     (body,) = encode_subscribers("traffic", [Subscriber(5, item, (0.0, 0.0), 1, 0.0)], 0.0)
-    frame = Frame(Kind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(node), body=body)
+    frame = Frame(TopicKind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(node), body=body)
     node.hear(frame.encode(), 2)
     assert node.service.counters["lists not asked for"] == 1
     assert listed(node) == 0
@@ -302,11 +306,13 @@ def test_an_answer_goes_to_where_the_advertisement_says_the_publisher_is() -> No
     rendezvous = network.nodes[3]
     body = encode_advertisement("traffic", (LOCATION[0] - 400.0, LOCATION[1]), 1)
     start = network.time
-    frame = Frame(Kind.ADVERTISEMENT, 99, ANY_NODE, ttl=9, route=greedy(rendezvous), body=body)
+    frame = Frame(TopicKind.ADVERTISEMENT, 99, ANY_NODE, ttl=9, route=greedy(rendezvous), body=body)
     rendezvous.hear(frame.encode(), 2)
     network.run(0.1)
-    assert [f.destination for f in network.frames(Kind.SUBSCRIBERS, start)][:2] == [99, 99]
-    senders = [s for time, s, _, d in network.sent if time >= start and d[1] == Kind.SUBSCRIBERS]
+    assert [f.destination for f in network.frames(TopicKind.SUBSCRIBERS, start)][:2] == [99, 99]
+    senders = [
+        s for time, s, _, d in network.sent if time >= start and d[1] == TopicKind.SUBSCRIBERS
+    ]
     assert senders[:2] == [3, 2]
 
 
@@ -318,7 +324,9 @@ def test_an_advertisement_that_comes_late_or_twice_is_not_answered() -> None:
     def answers(stamp: int) -> int:
         before = rendezvous.service.counters["answered as rendezvous"]
         body = encode_advertisement("traffic", (LOCATION[0] - 400.0, LOCATION[1]), stamp)
-        frame = Frame(Kind.ADVERTISEMENT, 99, ANY_NODE, ttl=9, route=greedy(rendezvous), body=body)
+        frame = Frame(
+            TopicKind.ADVERTISEMENT, 99, ANY_NODE, ttl=9, route=greedy(rendezvous), body=body
+        )
         rendezvous.hear(frame.encode(), 2)
         return rendezvous.service.counters["answered as rendezvous"] - before
 

@@ -7,8 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeapp import wire
+from nodeapp.kinds import CommonKind, Kind
 from nodeapp.pubsub import rendezvous_cell
+from nodeapp.pubsub.messages import TopicKind
 from nodeapp.pubsub.rendezvous_cell import (
+    CellKind,
     Entry,
     RendezvousState,
     decode_prune,
@@ -17,7 +20,7 @@ from nodeapp.pubsub.rendezvous_cell import (
     encode_state,
 )
 from nodeapp.routing.cell_wire import CellRoute
-from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind, WireError
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, WireError
 from tests.nodeapp.network import SimNetwork
 
 
@@ -93,12 +96,12 @@ ROWS = st.lists(
 @given(
     st.sampled_from(
         [
-            Kind.SUBSCRIPTION,
-            Kind.ADVERTISEMENT,
-            Kind.PRUNE,
-            Kind.DEMAND,
-            Kind.CELL_STATE,
-            Kind.EVENT,
+            TopicKind.SUBSCRIPTION,
+            TopicKind.ADVERTISEMENT,
+            CellKind.PRUNE,
+            CellKind.DEMAND,
+            CellKind.CELL_STATE,
+            CommonKind.EVENT,
         ]
     ),
     st.one_of(st.binary(max_size=40), ROWS.map(wire.encode_body)),
@@ -122,7 +125,7 @@ def test_no_message_is_a_defect(
     host = network.add((1.0, 1.0), "georendezvous")
     frame = Frame(kind, 9, destination, 9, 1, 3, 2, flags, route, body)
     host.service.datagram_received(frame.encode(), 9)
-    ask = Frame(Kind.CELL_STATE_REQUEST, 9, BROADCAST, route=route)
+    ask = Frame(CellKind.CELL_STATE_REQUEST, 9, BROADCAST, route=route)
     host.service.datagram_received(ask.encode(), 9)
     network.run(0.2)
 
@@ -155,6 +158,6 @@ def test_an_entry_with_much_pruned_fits_a_frame() -> None:
     large = Entry((topic, 3), 7, 1, 0.0, (1.0, 2.0), wanted, pruned)
     (body,) = encode_state([large], 1.0)
     (read,) = decode_state(body, 1.0)
-    assert Frame(Kind.CELL_STATE, 7, body=body).encode()
+    assert Frame(CellKind.CELL_STATE, 7, body=body).encode()
     assert read.subscription == wanted
     assert 100 < len(read.pruned) < 1024

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from nodeapp.events import Event
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.base import RefusedError
 from nodeapp.pubsub.registry import PROTOCOLS
-from nodeapp.wire import BROADCAST, Frame, Kind, WireError
+from nodeapp.wire import BROADCAST, Frame, WireError
 from tests.nodeapp.network import SimNetwork
 from tests.nodeapp.pubsub.schemes import (
     GEOGRAPHIC,
@@ -95,7 +96,7 @@ def test_each_event_is_processed_by_one_node_and_sent_to_those_it_admits(scheme:
     role = "processed as broker" if scheme.startswith("broker") else "processed as publisher"
     assert count(network, role) == 3
     assert count(network, "duplicates") == 0
-    events = network.frames(Kind.EVENT, start)
+    events = network.frames(CommonKind.EVENT, start)
     assert {1, 2} <= {frame.destination for frame in events} | {9}
     assert {3, 4, 5, BROADCAST}.isdisjoint(
         frame.destination for frame in events if frame.originator != frame.publisher
@@ -119,7 +120,7 @@ def test_a_subscription_that_is_not_refreshed_lapses(scheme: str) -> None:
     network.run(2)
     assert stays.notified() == {(11, 1): 1, (11, 2): 1}
     assert leaves.notified() == {(11, 1): 1}
-    assert leaves.node_id not in {f.destination for f in network.frames(Kind.EVENT, start)}
+    assert leaves.node_id not in {f.destination for f in network.frames(CommonKind.EVENT, start)}
 
 
 def serving(network: SimNetwork) -> list[int]:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from nodeapp import wire
 from nodeapp.events import Filter, Subscription, parse_attributes
-from nodeapp.pubsub.interests import MAX_SUBSCRIPTION, InterestTable, encode_interests
+from nodeapp.kinds import CommonKind, Kind
+from nodeapp.pubsub.interests import MAX_SUBSCRIPTION, InterestKind, InterestTable, encode_interests
 from nodeapp.pubsub.semi_probabilistic import SemiProbabilistic
-from nodeapp.wire import BROADCAST, MAX_ADDRESSEES, Frame, Kind
+from nodeapp.wire import BROADCAST, MAX_ADDRESSEES, Frame
 from tests.nodeapp.network import SimNetwork, random_points
 from tests.nodeapp.strategies import hostile
 
@@ -54,7 +55,7 @@ def events_sent(network: SimNetwork, since: float = 0.0) -> list[tuple[int, int]
     return [
         (sender, to)
         for time, sender, to, datagram in network.sent
-        if time >= since and wire.decode(datagram).kind == Kind.EVENT
+        if time >= since and wire.decode(datagram).kind == CommonKind.EVENT
     ]
 
 
@@ -152,7 +153,7 @@ def test_subscriptions_are_known_within_the_horizon_and_at_their_distance(horizo
         here = (1, distance, distance)  # subscriber, neighbour towards it, hops
         assert (here in entries) == (0 < distance <= horizon)
         assert all(origin == 1 for origin, _, _ in entries)
-    assert bool(network.frames(Kind.INTERESTS)) == (horizon > 0)
+    assert bool(network.frames(InterestKind.INTERESTS)) == (horizon > 0)
 
 
 def test_events_take_at_least_the_fraction_of_the_other_links_rounded_up() -> None:
@@ -277,7 +278,7 @@ def test_bodies_stay_untouched_and_lists_name_who_shall_take_a_frame(addressing:
     network.run(0.5)
     sent = [each for each in network.sent if each[0] >= start and each[1] == 1]
     frames = [(to, wire.decode(datagram)) for _, _, to, datagram in sent]
-    events = [(to, frame) for to, frame in frames if frame.kind == Kind.EVENT]
+    events = [(to, frame) for to, frame in frames if frame.kind == CommonKind.EVENT]
     assert len({frame.body for _, frame in events}) == 1
     if addressing == "unicast":
         assert sorted(to for to, _ in events) == list(range(2, 82))
@@ -355,7 +356,7 @@ def test_many_subscriptions_go_in_several_frames_and_shrink_again() -> None:
     network.run(WARM_UP)
     table = table_of(network, 3)
     assert len(list(table.entries())) == 120
-    assert all(len(frame.body) < 1400 for frame in network.frames(Kind.INTERESTS))
+    assert all(len(frame.body) < 1400 for frame in network.frames(InterestKind.INTERESTS))
     for number in range(3, 121):
         network.nodes[1].unsubscribe(number)
     network.run(1)
@@ -377,23 +378,23 @@ def test_frames_that_cannot_have_come_this_way_are_malformed() -> None:
     node = network.nodes[2]
     body = next(encode_interests(5, [Subscription(Filter()).encode()]))
     for frame, sender in (
-        (Frame(Kind.INTERESTS, 9, hops=1, body=body), 1),  # not its own, at one hop
-        (Frame(Kind.INTERESTS, 1, hops=2, body=body), 1),  # its own, from elsewhere
-        (Frame(Kind.INTERESTS, 0, hops=2, body=body), 1),
-        (Frame(Kind.INTERESTS, 1, hops=0, body=body), 1),
-        (Frame(Kind.EVENT, 1, route=b"\x04", body=body), 1),
-        (Frame(Kind.EVENT, 1, route=b"\x01" + bytes(16), body=body), 1),
+        (Frame(InterestKind.INTERESTS, 9, hops=1, body=body), 1),  # not its own, at one hop
+        (Frame(InterestKind.INTERESTS, 1, hops=2, body=body), 1),  # its own, from elsewhere
+        (Frame(InterestKind.INTERESTS, 0, hops=2, body=body), 1),
+        (Frame(InterestKind.INTERESTS, 1, hops=0, body=body), 1),
+        (Frame(CommonKind.EVENT, 1, route=b"\x04", body=body), 1),
+        (Frame(CommonKind.EVENT, 1, route=b"\x01" + bytes(16), body=body), 1),
     ):
         before = node.service.counters["malformed"]
         node.hear(frame.encode(), sender)
         assert node.service.counters["malformed"] == before + 1
-    node.hear(Frame(Kind.INTERESTS, 1, hops=1, body=body).encode(), 1)
+    node.hear(Frame(InterestKind.INTERESTS, 1, hops=1, body=body).encode(), 1)
     assert len(table_of(network, 2)) == 1
 
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.sampled_from([Kind.HELLO, Kind.EVENT, Kind.INTERESTS]),
+    st.sampled_from([CommonKind.HELLO, CommonKind.EVENT, InterestKind.INTERESTS]),
     st.sampled_from([0, 1, 2, 3, BROADCAST]),
     st.integers(0, 255),
     st.sampled_from([0, 1, 2, 255]),

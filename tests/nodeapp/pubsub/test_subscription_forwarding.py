@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeapp.events import Filter
+from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, encode_pattern
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
-from nodeapp.pubsub.table_messages import Acknowledgement, Update
-from nodeapp.wire import Frame, Kind, decode
+from nodeapp.pubsub.table_messages import Acknowledgement, TableKind, Update
+from nodeapp.wire import Frame, decode
 from tests.nodeapp.network import SimHost
 from tests.nodeapp.pubsub.oracle import maximal
 from tests.nodeapp.routing.tree_lab import (
@@ -109,7 +110,7 @@ class Dispatchers(GraphNetwork):
             wanted = self.wanting(words)
             assert {n for n, events in told.items() if events} == wanted
             assert all(events.total() == 1 for n, events in told.items() if n in wanted)
-            frames = self.frames(Kind.EVENT, since)
+            frames = self.frames(CommonKind.EVENT, since)
             assert len(frames) == self.joining(wanted | {publisher})
 
 
@@ -199,14 +200,14 @@ def renew(held: list[tuple[SimHost, int, tuple[str, ...]]]) -> None:
 def test_the_same_pattern_is_not_propagated_twice_in_one_direction() -> None:
     network = Dispatchers(6, {(n, n + 1) for n in range(1, 6)})
     network.run(SETTLED)
-    before = len(network.frames(Kind.SUBSCRIPTION_UPDATE))
+    before = len(network.frames(TableKind.SUBSCRIPTION_UPDATE))
     assert network.nodes[6].subscribe("a") is None
     network.run(1.0)
-    assert len(network.frames(Kind.SUBSCRIPTION_UPDATE)) - before == 5
+    assert len(network.frames(TableKind.SUBSCRIPTION_UPDATE)) - before == 5
     assert network.nodes[5].subscribe("a") is None  # goes to 6 only
     assert network.nodes[4].subscribe("a", "x>5") is None  # covered: to 5, and from there nowhere
     network.run(1.0)
-    assert len(network.frames(Kind.SUBSCRIPTION_UPDATE)) - before == 5 + 1 + 1
+    assert len(network.frames(TableKind.SUBSCRIPTION_UPDATE)) - before == 5 + 1 + 1
     assert network.nodes[5].unsubscribe() is None
     assert network.nodes[6].unsubscribe() is None
     network.run(1.0)
@@ -277,7 +278,7 @@ def test_make_before_break_leaves_far_tables_alone() -> None:
         network.run(20.0)
         network.check_tables()
         withdrawn[order] = sum(
-            frame.originator <= 6 for frame in network.frames(Kind.SUBSCRIPTION_UPDATE, since)
+            frame.originator <= 6 for frame in network.frames(TableKind.SUBSCRIPTION_UPDATE, since)
         )
     assert withdrawn["make-before-break"] == 0
     assert withdrawn["break-before-make"] > 0
@@ -330,7 +331,7 @@ def test_a_link_that_was_down_for_a_moment_changes_no_other_table(reconfiguratio
         service(network.nodes[end]).entries.link_up(other)
     network.run(10.0)
     network.check_tables()
-    updates = network.frames(Kind.SUBSCRIPTION_UPDATE, since)
+    updates = network.frames(TableKind.SUBSCRIPTION_UPDATE, since)
     others = [frame for frame in updates if {frame.originator, frame.destination} != {3, 4}]
     assert bool(others) == (reconfiguration == "break-before-make")
 
@@ -376,9 +377,9 @@ def test_frames_of_an_older_session_change_nothing() -> None:
     node = service(network.nodes[1])
     entry = encode_pattern(Filter.parse("a"))
     body = Update(1, 0, True, [entry], []).encode()
-    network.nodes[1].hear(Frame(Kind.SUBSCRIPTION_UPDATE, 2, 1, body=body).encode(), 2)
+    network.nodes[1].hear(Frame(TableKind.SUBSCRIPTION_UPDATE, 2, 1, body=body).encode(), 2)
     body = Acknowledgement(1, 0, True).encode()
-    network.nodes[1].hear(Frame(Kind.SUBSCRIPTION_ACK, 2, 1, body=body).encode(), 2)
+    network.nodes[1].hear(Frame(TableKind.SUBSCRIPTION_ACK, 2, 1, body=body).encode(), 2)
     assert node.counters["older session"] == 2
     assert len(node.table) == 0
 
@@ -387,7 +388,7 @@ def test_status_tells_of_table_and_tree() -> None:
     network = Dispatchers(2, {(1, 2)})
     network.run(SETTLED)
     assert network.nodes[1].subscribe("a") is None
-    status = network.nodes[1].request(Frame(Kind.STATUS, 7, 0, hops=0))
+    status = network.nodes[1].request(Frame(ClientKind.STATUS, 7, 0, hops=0))
     assert status["table entries"] == 1
     assert status["tree"] == {"root": 1, "cost": 0, "parent": 0, "orphaned": False, "links": [2]}
 
@@ -434,7 +435,7 @@ def test_large_tables_travel_in_frames_of_an_mtu_and_a_large_pattern_alone() -> 
     assert network.nodes[1].subscribe("y=" + 1000 * "z", "w=" + 1000 * "z", number=200) is None
     network.run(SETTLED)
     network.check_tables()
-    updates = network.frames(Kind.SUBSCRIPTION_UPDATE)
+    updates = network.frames(TableKind.SUBSCRIPTION_UPDATE)
     assert sorted(len(frame.body) for frame in updates)[-2] < 1300
     assert len(updates) > 6
 
@@ -449,7 +450,7 @@ def test_an_event_is_hop_limited() -> None:
     network.run(1.0)
     assert [n for n, host in network.nodes.items() if host.notified()] == [1, 2, 3]
     assert service(network.nodes[3]).counters["time to live used up"] == 1
-    hops = [reply.hops for reply in network.nodes[3].replies if reply.kind == Kind.NOTIFY]
+    hops = [reply.hops for reply in network.nodes[3].replies if reply.kind == ClientKind.NOTIFY]
     assert hops == [2]
 
 
@@ -462,7 +463,9 @@ def test_a_list_is_one_frame_a_dispatcher_and_others_drop_it() -> None:
     since = network.time
     assert network.nodes[4].publish("a") is None
     network.run(1.0)
-    assert len(network.frames(Kind.EVENT, since)) == 2  # to the middle, and from there to both
+    assert (
+        len(network.frames(CommonKind.EVENT, since)) == 2
+    )  # to the middle, and from there to both
     told = {n: host.notified().total() for n, host in network.nodes.items()}
     assert {n for n, count in told.items() if count == 1} == {2, 3}
     dropped = {n: each.counters["not addressed"] for n, each in network.services().items()}
@@ -484,7 +487,7 @@ def test_frames_of_strangers_and_malformed_ones_are_counted() -> None:
     network = Dispatchers(2, {(1, 2)})
     network.run(SETTLED)
     node = network.nodes[1]
-    for kind in (Kind.SUBSCRIPTION_UPDATE, Kind.SUBSCRIPTION_ACK, Kind.EVENT):
+    for kind in (TableKind.SUBSCRIPTION_UPDATE, TableKind.SUBSCRIPTION_ACK, CommonKind.EVENT):
         node.hear(Frame(kind, 2, body=b"\xff").encode(), 2)
     assert node.service.counters["malformed"] == 3
     update = next(decode(d) for _, s, _, d in network.sent if s == 2 and decode(d).kind == 40)

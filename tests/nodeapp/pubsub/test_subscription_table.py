@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeapp.events import Event, Filter, Subscription
-from nodeapp.pubsub.messages import Subscriber
+from nodeapp.pubsub.messages import Subscriber, TopicKind
 from nodeapp.pubsub.subscription_table import SubscriptionTable
-from nodeapp.wire import Kind
 from tests.nodeapp.pubsub.schemes import (
     WARM_UP,
     connected_network_of,
@@ -73,12 +72,12 @@ def test_a_node_that_restarts_is_heard_at_once(scheme: str) -> None:
     node.subscribe("traffic")
     network.run(WARM_UP)
     node.failed = True
-    before = max(each.body[20:29] for each in network.frames(Kind.SUBSCRIPTION))
+    before = max(each.body[20:29] for each in network.frames(TopicKind.SUBSCRIPTION))
     network.run(0.5)
     start = network.time
     restart(network, node, scheme)
     network.run(2.5)
-    assert min(each.body[20:29] for each in network.frames(Kind.SUBSCRIPTION, start)) > before
+    assert min(each.body[20:29] for each in network.frames(TopicKind.SUBSCRIPTION, start)) > before
     kept = [
         each.stamp
         for other in network.nodes.values()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nodeapp.pubsub.table_messages import chunk, decode_acknowledgement
-from nodeapp.wire import Kind, decode
+from nodeapp.pubsub.table_messages import TableKind, chunk, decode_acknowledgement
+from nodeapp.wire import decode
 from tests.nodeapp.network import SimHost
 from tests.nodeapp.pubsub.test_subscription_forwarding import SETTLED, Dispatchers, service
 
@@ -53,7 +53,7 @@ def lose_questions(node: SimHost, count: int) -> list[bytes]:
 
     def lossy(to: int, datagram: bytes) -> None:
         frame = decode(datagram)
-        asks = frame.kind == Kind.SUBSCRIPTION_ACK and decode_acknowledgement(frame.body).again
+        asks = frame.kind == TableKind.SUBSCRIPTION_ACK and decode_acknowledgement(frame.body).again
         if asks and len(lost) < count:
             lost.append(datagram)
         else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
-from nodeapp.pubsub.table_messages import MAX_SESSION, Update
+from nodeapp.pubsub.table_messages import MAX_SESSION, TableKind, Update
 from nodeapp.routing.neighbours import encode_hello
 from nodeapp.routing.tree_beacon import MAX_EPOCH, TreeBeacon
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import Frame
 from tests.nodeapp.routing.tree_lab import GraphNetwork
 
 LIAR, ROOT = 99, 1
@@ -38,7 +39,9 @@ def test_events_arrive_while_a_neighbour_invents_epochs_and_after() -> None:
             renew(network)
         if number < 120:
             beacon = TreeBeacon(ROOT, 10**9 + 1000 * number, 0, 1, children=(6,))
-            said = Frame(Kind.HELLO, LIAR, route=beacon.encode(), body=encode_hello(0, 0, 0, 0))
+            said = Frame(
+                CommonKind.HELLO, LIAR, route=beacon.encode(), body=encode_hello(0, 0, 0, 0)
+            )
             victim.hear(said.encode(), LIAR)
         if 40 <= number < 120 or number >= 200:  # not while roots change
             assert network.nodes[2].publish("cars") is None
@@ -56,7 +59,7 @@ def test_events_arrive_again_after_an_epoch_of_a_live_root_that_nothing_follows(
     network = ring_of_dispatchers()
     victim = network.nodes[6]
     beacon = TreeBeacon(2, MAX_EPOCH, 0, 1, children=(6,))
-    said = Frame(Kind.HELLO, LIAR, route=beacon.encode(), body=encode_hello(0, 0, 0, 0))
+    said = Frame(CommonKind.HELLO, LIAR, route=beacon.encode(), body=encode_hello(0, 0, 0, 0))
     victim.hear(said.encode(), LIAR)
     for number in range(50):
         if number % 20 == 0:
@@ -78,13 +81,13 @@ def test_an_invented_session_of_a_link_is_forgotten() -> None:
     assert two.subscribe("cars") is None
     network.run(1.0)
     body = Update(MAX_SESSION, 0, True, [], []).encode()
-    one.hear(Frame(Kind.SUBSCRIPTION_UPDATE, 2, 1, body=body).encode(), 2)
+    one.hear(Frame(TableKind.SUBSCRIPTION_UPDATE, 2, 1, body=body).encode(), 2)
     assert one.publish("cars") is None
     network.run(1.0)
     assert two.subscribe("planes", number=2) is None
     assert not two.notified(), "it says that node 2 wants nothing"
     network.run(10.0)
-    sent = len(network.frames(Kind.SUBSCRIPTION_UPDATE))
+    sent = len(network.frames(TableKind.SUBSCRIPTION_UPDATE))
     for topic in ("cars", "planes"):
         assert one.publish(topic) is None
         network.run(1.0)
@@ -92,4 +95,4 @@ def test_an_invented_session_of_a_link_is_forgotten() -> None:
     assert isinstance(one.service, SubscriptionForwarding)
     assert one.service.counters["older session"] > 0
     network.run(5.0)
-    assert len(network.frames(Kind.SUBSCRIPTION_UPDATE)) == sent, "they agree again"
+    assert len(network.frames(TableKind.SUBSCRIPTION_UPDATE)) == sent, "they agree again"

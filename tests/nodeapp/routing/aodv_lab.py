@@ -10,9 +10,11 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from nodeapp.host import Position
+from nodeapp.kinds import CommonKind, Kind
 from nodeapp.routing.aodv import Aodv, AodvParameters
 from nodeapp.routing.aodv_table import AodvRoute, newer
-from nodeapp.wire import BROADCAST, Frame, Kind, decode
+from nodeapp.routing.aodv_wire import AodvKind
+from nodeapp.wire import BROADCAST, Frame, decode
 
 
 class PendingCall:
@@ -154,7 +156,7 @@ class Graph:
 
     def send(self, source: int, destination: int, sequence: int = 0) -> None:
         """Send a data frame."""
-        frame = Frame(Kind.EVENT, source, destination, source, sequence, hops=0)
+        frame = Frame(CommonKind.EVENT, source, destination, source, sequence, hops=0)
         self.stations[source].router.send(frame, (0.0, 0.0))
         self.after_event(self.stations[source])
 
@@ -238,7 +240,7 @@ def rings(graph: Graph, node: int, since: float = 0.0) -> list[tuple[float, int]
     """Return when a node sent requests, and their TTLs as an IP header has them."""
     return [
         (time, frame.ttl + 1)
-        for time, sender, _, frame in graph.frames(Kind.ROUTE_REQUEST, since)
+        for time, sender, _, frame in graph.frames(AodvKind.ROUTE_REQUEST, since)
         if sender == node == frame.originator
     ]
 

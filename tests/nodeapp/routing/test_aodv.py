@@ -6,17 +6,19 @@ import itertools
 
 import pytest
 
+from nodeapp.kinds import CommonKind
 from nodeapp.routing.aodv_wire import (
     DESTINATION_ONLY,
     GRATUITOUS,
     UNKNOWN,
+    AodvKind,
     Hello,
     RouteReply,
     RouteRequest,
     decode_reply,
     decode_request,
 )
-from nodeapp.wire import BROADCAST, Frame, Kind, WireError
+from nodeapp.wire import BROADCAST, Frame, WireError
 from tests.nodeapp.routing.aodv_lab import Graph, discovered, line, rings
 
 # Discovery (6.3 to 6.7).
@@ -47,7 +49,7 @@ def test_a_search_that_fails_backs_off_and_drops_what_waits() -> None:
     gaps = [b - a for (a, _), (b, _) in itertools.pairwise(rings(graph, 1))]
     assert gaps == pytest.approx([0.24, 0.4, 0.56, 0.72, 2.8, 5.6])
     assert graph.stations[1].counters["destination unreachable"] == 1
-    requests = [decode_request(frame.body) for *_, frame in graph.frames(Kind.ROUTE_REQUEST)]
+    requests = [decode_request(frame.body) for *_, frame in graph.frames(AodvKind.ROUTE_REQUEST)]
     assert len({request.request for request in requests}) == 7
     numbers = [request.originator_sequence for request in requests]
     assert numbers == list(range(numbers[0], numbers[0] + 7))
@@ -65,7 +67,7 @@ def test_the_next_search_begins_with_the_last_known_hop_count() -> None:
     before = graph.time
     graph.send(1, 4)
     assert [ttl for _, ttl in rings(graph, 1, before)] == [3 + 2]
-    *_, frame = graph.frames(Kind.ROUTE_REQUEST, before)[0]
+    *_, frame = graph.frames(AodvKind.ROUTE_REQUEST, before)[0]
     assert not decode_request(frame.body).flags & UNKNOWN
 
 
@@ -75,7 +77,7 @@ def test_each_node_relays_a_request_once_after_a_jitter() -> None:
     graph.run(0.6)
     others = [
         (time, sender)
-        for time, sender, _, frame in graph.frames(Kind.ROUTE_REQUEST)
+        for time, sender, _, frame in graph.frames(AodvKind.ROUTE_REQUEST)
         if frame.originator != sender
     ]
     assert sorted(sender for _, sender in others) == [2, 3, 4]  # of the second: the first has TTL 1
@@ -92,7 +94,7 @@ def test_a_node_on_the_way_replies_unless_it_must_not(only: bool) -> None:
     graph.send(5, 4)
     graph.run(1.0)
     assert len(graph.stations[4].arrived) == 2
-    repliers = {sender for _, sender, _, f in graph.frames(Kind.ROUTE_REPLY, since)}
+    repliers = {sender for _, sender, _, f in graph.frames(AodvKind.ROUTE_REPLY, since)}
     assert graph.stations[2].counters["replies for others"] == (0 if only else 1)
     assert (4 in repliers) == only
 
@@ -117,7 +119,7 @@ def test_a_stale_route_is_no_answer() -> None:
     graph.links.clear()
     for number, sequence in ((50, route.sequence + 1), (51, route.sequence)):
         request = RouteRequest(0, number, sequence, 90 + number)
-        node.hear(Frame(Kind.ROUTE_REQUEST, 1, 3, ttl=5, body=request.encode()), 1)
+        node.hear(Frame(AodvKind.ROUTE_REQUEST, 1, 3, ttl=5, body=request.encode()), 1)
         assert node.counters["replies for others"] == number - 50
 
 
@@ -126,9 +128,9 @@ def test_a_relayed_request_asks_for_the_newest_number_on_the_way() -> None:
     node = graph.stations[2]
     node.router.table.learn(3, 70, 4, 1, 0.0, 0.5)  # over 1, which asks: no answer
     request = RouteRequest(UNKNOWN | GRATUITOUS, 1, 0, 9)
-    node.hear(Frame(Kind.ROUTE_REQUEST, 1, 3, ttl=5, body=request.encode()), 1)
+    node.hear(Frame(AodvKind.ROUTE_REQUEST, 1, 3, ttl=5, body=request.encode()), 1)
     graph.run(0.1)
-    ((_, sender, to, frame),) = graph.frames(Kind.ROUTE_REQUEST)
+    ((_, sender, to, frame),) = graph.frames(AodvKind.ROUTE_REQUEST)
     assert (sender, to, frame.ttl, frame.hops) == (2, BROADCAST, 4, 2)
     assert decode_request(frame.body) == (GRATUITOUS, 1, 70, 9)
 
@@ -138,8 +140,8 @@ def test_the_destination_catches_up_with_the_number_asked_for() -> None:
     node = graph.stations[2]
     for asked, number in ((500, 500), (400, 500)):
         request = RouteRequest(DESTINATION_ONLY, asked, asked, asked)
-        node.hear(Frame(Kind.ROUTE_REQUEST, 1, 2, ttl=5, body=request.encode()), 1)
-        *_, frame = graph.frames(Kind.ROUTE_REPLY)[-1]
+        node.hear(Frame(AodvKind.ROUTE_REQUEST, 1, 2, ttl=5, body=request.encode()), 1)
+        *_, frame = graph.frames(AodvKind.ROUTE_REPLY)[-1]
         assert decode_reply(frame.body) == (2, number, 0, 6.0, 0)
 
 
@@ -150,8 +152,8 @@ def test_a_better_route_is_sent_on_instead_of_a_worse_reply() -> None:
     node.router.table.learn(4, 8, 2, 3, 0.0, 6.0)
     for sequence in (8, 7):
         reply = RouteReply(4, sequence, 6, 6.0)
-        node.hear(Frame(Kind.ROUTE_REPLY, 4, 1, ttl=30, hops=7, body=reply.encode()), 5)
-        _, _, to, frame = graph.frames(Kind.ROUTE_REPLY)[-1]
+        node.hear(Frame(AodvKind.ROUTE_REPLY, 4, 1, ttl=30, hops=7, body=reply.encode()), 5)
+        _, _, to, frame = graph.frames(AodvKind.ROUTE_REPLY)[-1]
         assert to == 1
         assert decode_reply(frame.body) == (4, 8, 2, 6.0, 0)
     route = node.route(4)
@@ -208,13 +210,13 @@ def test_nonsense_is_refused() -> None:
     request = RouteRequest(0, 1, 1, 1).encode()
     reply = RouteReply(2, 1, 1, 1.0).encode()
     for frame in (
-        Frame(Kind.EVENT, 2, BROADCAST),
-        Frame(Kind.EVENT, 2, 0),
-        Frame(Kind.ROUTE_REQUEST, 2, BROADCAST, body=request),
-        Frame(Kind.ROUTE_REQUEST, 0, 1, body=request),
-        Frame(Kind.ROUTE_REPLY, 2, BROADCAST, body=reply),
-        Frame(Kind.HELLO, 7, body=Hello(1, 2.0).encode()),
-        Frame(Kind.HELLO, 2, body=b"\x80"),
+        Frame(CommonKind.EVENT, 2, BROADCAST),
+        Frame(CommonKind.EVENT, 2, 0),
+        Frame(AodvKind.ROUTE_REQUEST, 2, BROADCAST, body=request),
+        Frame(AodvKind.ROUTE_REQUEST, 0, 1, body=request),
+        Frame(AodvKind.ROUTE_REPLY, 2, BROADCAST, body=reply),
+        Frame(CommonKind.HELLO, 7, body=Hello(1, 2.0).encode()),
+        Frame(CommonKind.HELLO, 2, body=b"\x80"),
     ):
         with pytest.raises(WireError):
             node.hear(frame, 2)
@@ -225,9 +227,9 @@ def test_nonsense_is_refused() -> None:
 def test_a_node_learns_no_route_to_itself_and_takes_its_own_frames() -> None:
     graph = Graph(2, line(2))
     node = graph.stations[1]
-    node.hear(Frame(Kind.ROUTE_REPLY, 2, 1, body=RouteReply(1, 99, 1, 6.0).encode()), 2)
+    node.hear(Frame(AodvKind.ROUTE_REPLY, 2, 1, body=RouteReply(1, 99, 1, 6.0).encode()), 2)
     request = RouteRequest(0, 1, 1, 1).encode()
-    node.hear(Frame(Kind.ROUTE_REQUEST, 1, 2, ttl=3, body=request), 2)
+    node.hear(Frame(AodvKind.ROUTE_REQUEST, 1, 2, ttl=3, body=request), 2)
     assert [destination for destination, _ in node.router.table.items()] == [2]
     assert not graph.sent
     graph.send(1, 1)
@@ -242,7 +244,7 @@ def test_frames_do_not_travel_endlessly() -> None:
     assert max(ttl for _, ttl in rings(graph, 1)) == 5
     node = graph.stations[4]
     node.router.table.learn(8, 1, 3, 5, graph.time, graph.time + 5)
-    node.hear(Frame(Kind.EVENT, 1, 8, ttl=0, hops=5), 3)
+    node.hear(Frame(CommonKind.EVENT, 1, 8, ttl=0, hops=5), 3)
     assert node.counters["time to live used up"] == 1
 
 

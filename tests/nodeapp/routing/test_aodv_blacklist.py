@@ -9,8 +9,8 @@ import pytest
 
 from nodeapp.routing.aodv_blacklist import Blacklist
 from nodeapp.routing.aodv_parameters import AodvParameters
-from nodeapp.routing.aodv_wire import ACK_BODY, ACKNOWLEDGE, RouteRequest, decode_reply
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.routing.aodv_wire import ACK_BODY, ACKNOWLEDGE, AodvKind, RouteRequest, decode_reply
+from nodeapp.wire import Frame, WireError
 from tests.nodeapp.network import SimHost, SimNetwork
 from tests.nodeapp.routing.aodv_lab import Graph, line
 
@@ -45,8 +45,8 @@ def test_a_neighbour_is_on_the_list_for_as_long_as_a_search_may_last() -> None:
     def ask(number: int, neighbour: int = 1) -> int:
         """Let 3 hear a request; return how many replies it has sent by then."""
         body = RouteRequest(0, number, 1, number).encode()
-        station.hear(Frame(Kind.ROUTE_REQUEST, 1, 3, ttl=5, body=body), neighbour)
-        replies = len(graph.frames(Kind.ROUTE_REPLY))
+        station.hear(Frame(AodvKind.ROUTE_REQUEST, 1, 3, ttl=5, body=body), neighbour)
+        replies = len(graph.frames(AodvKind.ROUTE_REPLY))
         graph.run(0.01)
         return replies
 
@@ -68,9 +68,9 @@ def test_replies_are_acknowledged_if_they_ask_for_it() -> None:
         graph = Graph(4, line(4), reply_ack=ask)
         graph.send(1, 4)
         graph.run(2.0)
-        replies = graph.frames(Kind.ROUTE_REPLY)
+        replies = graph.frames(AodvKind.ROUTE_REPLY)
         assert all(decode_reply(f.body).flags == (ACKNOWLEDGE if ask else 0) for *_, f in replies)
-        acks = [(sender, to) for _, sender, to, _ in graph.frames(Kind.ROUTE_REPLY_ACK)]
+        acks = [(sender, to) for _, sender, to, _ in graph.frames(AodvKind.ROUTE_REPLY_ACK)]
         assert acks == [(to, sender) for _, sender, to, _ in replies] if ask else not acks
         assert len(graph.stations[4].arrived) == 1
         assert not any(station.counters["blacklisted"] for station in graph.stations.values())
@@ -95,7 +95,7 @@ def test_a_reply_that_failed_says_nothing_of_the_next_one() -> None:
 def test_an_acknowledgement_says_nothing() -> None:
     graph = Graph(2, line(2))
     node = graph.stations[1]
-    node.hear(Frame(Kind.ROUTE_REPLY_ACK, 2, 1, body=ACK_BODY), 2)
+    node.hear(Frame(AodvKind.ROUTE_REPLY_ACK, 2, 1, body=ACK_BODY), 2)
     with pytest.raises(WireError):
-        node.hear(Frame(Kind.ROUTE_REPLY_ACK, 2, 1, body=b""), 2)
+        node.hear(Frame(AodvKind.ROUTE_REPLY_ACK, 2, 1, body=b""), 2)
     assert not graph.sent

@@ -6,8 +6,9 @@ import itertools
 
 import pytest
 
-from nodeapp.routing.aodv_wire import decode_errors, decode_hello, encode_errors
-from nodeapp.wire import BROADCAST, FLAG_ONE_WAY, Frame, Kind
+from nodeapp.kinds import CommonKind
+from nodeapp.routing.aodv_wire import AodvKind, decode_errors, decode_hello, encode_errors
+from nodeapp.wire import BROADCAST, FLAG_ONE_WAY, Frame
 from tests.nodeapp.routing.aodv_lab import Graph, discovered, line, rings
 
 
@@ -23,7 +24,7 @@ def test_a_break_is_told_to_the_source_which_searches_again() -> None:
             graph.cut(2, 3)
             graph.connect(1, 5)
             cut = graph.time
-    errors = graph.frames(Kind.ROUTE_ERROR)
+    errors = graph.frames(AodvKind.ROUTE_ERROR)
     (time, sender, to, error) = errors[0]
     assert (sender, to) == (2, 1)
     assert 1.0 <= time - cut <= 2.3  # ALLOWED_HELLO_LOSS intervals after the last hello
@@ -45,7 +46,7 @@ def test_a_frame_that_is_not_acknowledged_breaks_the_link_at_once() -> None:
     graph.connect(1, 5)
     graph.send(1, 4, 1)
     graph.run(0.1)
-    ((time, sender, to, error),) = graph.frames(Kind.ROUTE_ERROR)
+    ((time, sender, to, error),) = graph.frames(AodvKind.ROUTE_ERROR)
     assert (sender, to) == (2, 1)
     assert time - 1.0 < 0.01
     assert {node for node, _ in decode_errors(error.body).unreachable} == {3, 4}
@@ -59,8 +60,8 @@ def test_a_frame_that_is_not_acknowledged_breaks_the_link_at_once() -> None:
 def test_there_are_no_hellos_if_the_link_layer_tells() -> None:
     graph = discovered(4, link_feedback=True, active_route_timeout=10.0)
     graph.run(30.0)
-    assert not graph.frames(Kind.HELLO)
-    graph.stations[1].router.send(Frame(Kind.EVENT, 1, 4, hops=0))
+    assert not graph.frames(CommonKind.HELLO)
+    graph.stations[1].router.send(Frame(CommonKind.EVENT, 1, 4, hops=0))
     graph.run(8.0)
     assert graph.stations[1].route(4), "nobody is lost by silence"
 
@@ -78,7 +79,9 @@ def test_a_node_sends_its_own_frames_another_way_but_not_endlessly() -> None:
     graph.links -= {(1, 4)}  # it hears the others, and none of them hears it
     graph.send(1, 3, 2)
     graph.run(60.0)
-    tries = [each for each in graph.frames(Kind.EVENT) if each[1] == 1 and each[3].sequence == 2]
+    tries = [
+        each for each in graph.frames(CommonKind.EVENT) if each[1] == 1 and each[3].sequence == 2
+    ]
     assert 1 <= len(tries) <= 9
     assert not graph.stations[1].router.status()["searches"]
 
@@ -91,16 +94,16 @@ def test_an_error_is_for_routes_over_its_sender_and_goes_on_to_precursors() -> N
     assert route.precursors == {2}
     number = route.sequence
     body = next(encode_errors([(5, number + 3), (1, 99)]))
-    middle.hear(Frame(Kind.ROUTE_ERROR, 2, 3, body=body), 2)  # 5 is not over 2
+    middle.hear(Frame(AodvKind.ROUTE_ERROR, 2, 3, body=body), 2)  # 5 is not over 2
     assert middle.route(5) is route
     since = graph.time
-    middle.hear(Frame(Kind.ROUTE_ERROR, 4, 3, body=body), 4)
+    middle.hear(Frame(AodvKind.ROUTE_ERROR, 4, 3, body=body), 4)
     assert middle.route(5) is None
     assert middle.route(1) is None  # over 2, which said so first
     graph.run(0.1)
     told = [
         (sender, to, decode_errors(frame.body).unreachable)
-        for _, sender, to, frame in graph.frames(Kind.ROUTE_ERROR, since)
+        for _, sender, to, frame in graph.frames(AodvKind.ROUTE_ERROR, since)
     ]
     assert told[-2:] == [(3, 2, [(5, number + 3)]), (2, 1, [(5, number + 3)])]
     assert graph.stations[1].route(5) is None
@@ -115,8 +118,8 @@ def test_an_error_to_several_precursors_is_broadcast() -> None:
         assert route is not None
         route.precursors |= precursors
     body = next(encode_errors([(2, 6), (9, 0), (8, 6)]))
-    node.hear(Frame(Kind.ROUTE_ERROR, 2, BROADCAST, body=body), 2)
-    ((_, _, to, frame),) = graph.frames(Kind.ROUTE_ERROR)
+    node.hear(Frame(AodvKind.ROUTE_ERROR, 2, BROADCAST, body=body), 2)
+    ((_, _, to, frame),) = graph.frames(AodvKind.ROUTE_ERROR)
     assert to == BROADCAST
     assert decode_errors(frame.body).unreachable == [(2, 6), (9, 6)]  # nobody uses the route to 8
 
@@ -126,8 +129,8 @@ def test_a_frame_without_a_route_is_answered_with_an_error_at_a_limited_rate() -
     graph.stations[2].router.table.break_route(3, 3, None, graph.time)
     since = graph.time
     for _ in range(5):
-        graph.stations[2].hear(Frame(Kind.EVENT, 1, 3, ttl=5), 1)
-    errors = graph.frames(Kind.ROUTE_ERROR, since)
+        graph.stations[2].hear(Frame(CommonKind.EVENT, 1, 3, ttl=5), 1)
+    errors = graph.frames(AodvKind.ROUTE_ERROR, since)
     assert [(sender, to) for _, sender, to, _ in errors] == [(2, 1)] * 3
     assert len({frame.body for *_, frame in errors}) == 1  # the number grows no further
     assert graph.stations[2].counters["route errors held back"] == 2
@@ -143,13 +146,13 @@ def test_an_error_that_was_held_back_is_sent_later_if_it_is_still_true(repaired:
         assert route is not None
         route.precursors |= {2, 3} if destination == 9 else {2}
         body = next(encode_errors([(destination, 6)]))
-        graph.stations[1].hear(Frame(Kind.ROUTE_ERROR, 4, BROADCAST, body=body), 4)
+        graph.stations[1].hear(Frame(AodvKind.ROUTE_ERROR, 4, BROADCAST, body=body), 4)
     if repaired:
         table.learn(8, 7, 2, 3, 0.0, 60.0)
     graph.run(0.9)
-    assert len(graph.frames(Kind.ROUTE_ERROR)) == 1
+    assert len(graph.frames(AodvKind.ROUTE_ERROR)) == 1
     graph.run(1.0)
-    (_, _, _, first), (time, _, to, second) = graph.frames(Kind.ROUTE_ERROR)
+    (_, _, _, first), (time, _, to, second) = graph.frames(AodvKind.ROUTE_ERROR)
     assert decode_errors(first.body).unreachable == [(7, 6)]
     assert decode_errors(second.body).unreachable == ([(9, 6)] if repaired else [(8, 6), (9, 6)])
     assert time == pytest.approx(1.0)
@@ -160,7 +163,7 @@ def test_only_nodes_on_active_routes_say_hello_and_say_when_they_stop() -> None:
     graph = Graph(5, [*line(3), (4, 5), (3, 4)])
     graph.send(1, 3)
     graph.run(30.0)
-    hellos = [(time, sender, f) for time, sender, _, f in graph.frames(Kind.HELLO)]
+    hellos = [(time, sender, f) for time, sender, _, f in graph.frames(CommonKind.HELLO)]
     assert {sender for _, sender, _ in hellos} == {1, 2, 3}
     for node in (1, 2, 3):
         *said, last = [(t, decode_hello(f.body)) for t, sender, f in hellos if sender == node]
@@ -205,13 +208,13 @@ def test_frames_that_come_another_way_keep_no_route_back_alive() -> None:
         station.router.table.learn(1, 5, 5 - station.node_id, station.node_id - 1, 0.0, 3.0)
     graph.stations[3].router.table.learn(4, 5, 1, 4, 0.0, 9.0)
     graph.run(1.0)
-    graph.stations[3].hear(Frame(Kind.EVENT, 1, 4, ttl=5), 2)
+    graph.stations[3].hear(Frame(CommonKind.EVENT, 1, 4, ttl=5), 2)
     graph.run(0.1)
     route = last.route(1)
     assert route is not None
     assert route.expires == pytest.approx(4.0, abs=0.01)
     graph.run(1.0)
-    graph.stations[3].hear(Frame(Kind.EVENT, 1, 4, ttl=5), 4)  # not by its next hop to 1
+    graph.stations[3].hear(Frame(CommonKind.EVENT, 1, 4, ttl=5), 4)  # not by its next hop to 1
     graph.run(0.1)
     assert [frame.flags for frame in last.arrived] == [0, FLAG_ONE_WAY]
     assert route.expires == pytest.approx(4.0, abs=0.01)

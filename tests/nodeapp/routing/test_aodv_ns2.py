@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.registry import typed
 from nodeapp.routing.aodv_ns2 import NEVER_BROKEN, NS2
 from nodeapp.routing.aodv_wire import (
     UNKNOWN,
+    AodvKind,
     RouteReply,
     RouteRequest,
     decode_errors,
     encode_errors,
 )
-from nodeapp.wire import BROADCAST, Frame, Kind
+from nodeapp.wire import BROADCAST, Frame
 from tests.nodeapp.routing.aodv_lab import AodvStation, Graph, discovered, line, rings
 
 EITHER = pytest.mark.parametrize("ns2", [False, True])
@@ -26,7 +28,9 @@ def learn(station: AodvStation, to: int, over: int, hops: int, lasts: float = 60
 
 
 def event(originator: int, destination: int, **changes: Any) -> Frame:
-    return Frame(Kind.EVENT, originator, destination, originator, 7, ttl=9)._replace(**changes)
+    return Frame(CommonKind.EVENT, originator, destination, originator, 7, ttl=9)._replace(
+        **changes
+    )
 
 
 def test_the_profile_has_all_clauses_from_which_single_settings_depart() -> None:
@@ -47,7 +51,7 @@ def test_frames_queued_for_a_lost_neighbour_are_dropped(ns2: bool) -> None:
     graph.send(1, 7)
     graph.run(0.1)
     assert bool(one.queued[2]) != ns2
-    one.hear(Frame(Kind.ROUTE_ERROR, 3, BROADCAST, body=next(encode_errors([(8, 6)]))), 3)
+    one.hear(Frame(AodvKind.ROUTE_ERROR, 3, BROADCAST, body=next(encode_errors([(8, 6)]))), 3)
     assert bool(one.queued[3]) != ns2
 
 
@@ -56,7 +60,7 @@ def test_a_lost_control_frame_breaks_no_route(ns2: bool) -> None:
     graph = Graph(3, (), link_feedback=True, control_breaks=not ns2)
     one = graph.stations[1]
     learn(one, 9, 2, 2)
-    one.send(2, Frame(Kind.ROUTE_REPLY, 1, 3, ttl=5).encode())
+    one.send(2, Frame(AodvKind.ROUTE_REPLY, 1, 3, ttl=5).encode())
     graph.run(0.1)
     assert (one.route(9) is not None) == ns2
 
@@ -74,7 +78,7 @@ def test_errors_are_broadcast_and_of_a_broken_link_whoever_uses_it(ns2: bool) ->
     told = [sorted(n for n, _ in decode_errors(f.body).unreachable) for f in errors(graph)]
     assert told == ([[8, 9]] if ns2 else [])
     one.hear(event(3, 9), 3)
-    *_, last = graph.frames(Kind.ROUTE_ERROR)
+    *_, last = graph.frames(AodvKind.ROUTE_ERROR)
     assert last[2] == (BROADCAST if ns2 else 3)
     # What others report is passed on if somebody uses it, after a random time.
     learn(one, 7, 2, 2)
@@ -82,14 +86,14 @@ def test_errors_are_broadcast_and_of_a_broken_link_whoever_uses_it(ns2: bool) ->
     assert route is not None
     route.precursors.add(3)
     since = graph.time
-    one.hear(Frame(Kind.ROUTE_ERROR, 2, BROADCAST, body=next(encode_errors([(7, 6)]))), 2)
+    one.hear(Frame(AodvKind.ROUTE_ERROR, 2, BROADCAST, body=next(encode_errors([(7, 6)]))), 2)
     graph.run(0.02)
-    ((time, _, to, _),) = graph.frames(Kind.ROUTE_ERROR, since)[-1:]
+    ((time, _, to, _),) = graph.frames(AodvKind.ROUTE_ERROR, since)[-1:]
     assert (to == BROADCAST, time > since) == (ns2, ns2)
 
 
 def errors(graph: Graph) -> list[Frame]:
-    return [frame for *_, frame in graph.frames(Kind.ROUTE_ERROR)]
+    return [frame for *_, frame in graph.frames(AodvKind.ROUTE_ERROR)]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +145,7 @@ def test_a_repair_is_of_one_route_which_stays_on_offer(ns2: bool) -> None:
         since = graph.time
         two.hear(event(1, 9, sequence=8), 3)
         graph.run(0.5)
-        assert not [frame for *_, frame in graph.frames(Kind.EVENT, since)]  # it waits
+        assert not [frame for *_, frame in graph.frames(CommonKind.EVENT, since)]  # it waits
         newer = two.router.table.learn(9, 9, 1, 3, graph.time, graph.time + 60.0)
         assert newer
         assert not route.in_repair
@@ -168,7 +172,9 @@ def test_what_waits_for_a_route_is_replaced_or_not_and_sent_at_once_or_not(ns2: 
     graph.connect(1, 2)
     graph.run(10.0)
     sent = [
-        (time, frame.sequence) for time, node, _, frame in graph.frames(Kind.EVENT) if node == 1
+        (time, frame.sequence)
+        for time, node, _, frame in graph.frames(CommonKind.EVENT)
+        if node == 1
     ]
     assert [number for _, number in sent] == ([0, 1, 2] if ns2 else [2])
     assert sent[-1][0] - sent[0][0] == pytest.approx(2 * pace)
@@ -185,7 +191,7 @@ def test_each_reply_of_a_destination_is_newer(ns2: bool) -> None:
 
 def asked(number: int, target: int, sequence: int = 0) -> Frame:
     body = RouteRequest(UNKNOWN, number, sequence, number).encode()
-    return Frame(Kind.ROUTE_REQUEST, 1, target, ttl=5, body=body)
+    return Frame(AodvKind.ROUTE_REQUEST, 1, target, ttl=5, body=body)
 
 
 @EITHER
@@ -193,7 +199,7 @@ def test_replies_with_a_route_over_who_asked(ns2: bool) -> None:
     graph = Graph(2, line(2), reply_checks=not ns2)
     learn(graph.stations[2], 9, 1, 3)
     graph.stations[2].hear(asked(1, 9), 1)
-    assert len(graph.frames(Kind.ROUTE_REPLY)) == ns2
+    assert len(graph.frames(AodvKind.ROUTE_REPLY)) == ns2
 
 
 @EITHER
@@ -203,8 +209,8 @@ def test_a_reply_that_is_no_better_is_dropped(ns2: bool) -> None:
     learn(two, 9, 3, 2)
     learn(two, 1, 1, 1)
     reply = RouteReply(9, 5, 4, 5.0).encode()
-    two.hear(Frame(Kind.ROUTE_REPLY, 9, 1, ttl=5, body=reply), 3)
-    assert len(graph.frames(Kind.ROUTE_REPLY)) == (0 if ns2 else 1)
+    two.hear(Frame(AodvKind.ROUTE_REPLY, 9, 1, ttl=5, body=reply), 3)
+    assert len(graph.frames(AodvKind.ROUTE_REPLY)) == (0 if ns2 else 1)
 
 
 @EITHER
@@ -242,4 +248,4 @@ def test_own_frames_that_come_back_are_dropped(ns2: bool) -> None:
     graph = Graph(3, line(3), drop_loops=ns2)
     learn(graph.stations[1], 9, 2, 2)
     graph.stations[1].hear(event(1, 9, hops=3), 2)
-    assert len(graph.frames(Kind.EVENT)) == (not ns2)
+    assert len(graph.frames(CommonKind.EVENT)) == (not ns2)

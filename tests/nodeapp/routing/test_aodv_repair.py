@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from nodeapp.routing.aodv_wire import NO_DELETE, decode_errors, decode_request, encode_errors
-from nodeapp.wire import BROADCAST, Frame, Kind
+from nodeapp.kinds import CommonKind
+from nodeapp.routing.aodv_wire import (
+    NO_DELETE,
+    AodvKind,
+    decode_errors,
+    decode_request,
+    encode_errors,
+)
+from nodeapp.wire import BROADCAST, Frame
 from tests.nodeapp.routing.aodv_lab import Graph, line, rings
 
 
@@ -34,7 +41,7 @@ def arrived(graph: Graph, node: int = 5) -> list[int]:
 def errors(graph: Graph, since: float) -> list[tuple[int, int, int, list[int]]]:
     """Return sender, receiver, flags and destinations of all errors."""
     told = []
-    for _, sender, to, frame in graph.frames(Kind.ROUTE_ERROR, since):
+    for _, sender, to, frame in graph.frames(AodvKind.ROUTE_ERROR, since):
         said = decode_errors(frame.body)
         told.append((sender, to, said.flags, sorted(node for node, _ in said.unreachable)))
     return told
@@ -53,7 +60,7 @@ def test_a_node_on_the_way_repairs_a_route_and_loses_no_frame() -> None:
     ((_, ttl),) = rings(graph, 3, since)
     assert ttl == 2 + 2  # hops of the route, LOCAL_ADD_TTL
     assert not rings(graph, 1, since)
-    request = decode_request(graph.frames(Kind.ROUTE_REQUEST, since)[0][3].body)
+    request = decode_request(graph.frames(AodvKind.ROUTE_REQUEST, since)[0][3].body)
     assert request.destination_sequence == number + 1
     assert graph.stations[3].counters["repaired"] == 1
     # Four hops by 6 and 7 instead of two: precursors are told so, and keep their routes.
@@ -126,7 +133,9 @@ def test_a_repair_that_fails_is_told_as_the_break_would_have_been() -> None:
     assert not graph.stations[3].router.status()["searches"]
     graph.send(2, 5, 2)
     graph.run(0.01)
-    graph.stations[3].hear(Frame(Kind.EVENT, 1, 5, ttl=30), 2)  # late, and nobody waits any more
+    graph.stations[3].hear(
+        Frame(CommonKind.EVENT, 1, 5, ttl=30), 2
+    )  # late, and nobody waits any more
     assert graph.stations[3].counters["no route"] == 1
 
 
@@ -197,7 +206,7 @@ def test_other_routes_over_a_broken_link_are_repaired_when_a_frame_comes_for_the
     since = graph.time
     graph.send(1, 5, 1)
     graph.run(0.1)
-    assert {frame.destination for *_, frame in graph.frames(Kind.ROUTE_REQUEST, since)} == {5}
+    assert {frame.destination for *_, frame in graph.frames(AodvKind.ROUTE_REQUEST, since)} == {5}
     graph.send(1, 4, 2)
     graph.run(0.5)
     assert arrived(graph, 4) == [0, 2]
@@ -215,7 +224,7 @@ def test_what_would_have_expired_by_now_is_not_repaired(wait: float, repairs: in
     route.precursors.add(2)
     assert not node.router.table.break_link(4, 0.0, repairable_hops=2)
     graph.run(wait)
-    node.hear(Frame(Kind.EVENT, 1, 5, ttl=30), 2)
+    node.hear(Frame(CommonKind.EVENT, 1, 5, ttl=30), 2)
     assert node.counters["repairs"] == repairs
     assert node.counters["no route"] == 1 - repairs
 
@@ -229,10 +238,10 @@ def test_a_longer_way_is_told_to_precursors_alone_and_only_by_the_next_hop() -> 
         assert route is not None
         route.precursors |= precursors
     body = next(encode_errors([(2, 6), (9, 7), (8, 6), (7, 1)], NO_DELETE))
-    node.hear(Frame(Kind.ROUTE_ERROR, 5, BROADCAST, body=body), 5)
+    node.hear(Frame(AodvKind.ROUTE_ERROR, 5, BROADCAST, body=body), 5)
     assert not graph.sent
-    node.hear(Frame(Kind.ROUTE_ERROR, 2, BROADCAST, body=body), 2)
-    ((_, _, to, frame),) = graph.frames(Kind.ROUTE_ERROR)
+    node.hear(Frame(AodvKind.ROUTE_ERROR, 2, BROADCAST, body=body), 2)
+    ((_, _, to, frame),) = graph.frames(AodvKind.ROUTE_ERROR)
     assert to == BROADCAST
     assert decode_errors(frame.body) == (NO_DELETE, [(2, 6), (9, 7)])
     assert all(node.route(destination) is not None for destination in (2, 9, 8))

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodeapp.kinds import CommonKind
 from nodeapp.routing import aodv_wire
 from nodeapp.routing.aodv_table import FORGOTTEN, LEAP, MAX_AHEAD, REACH, RouteTable, ahead, raised
-from nodeapp.wire import Frame, Kind
+from nodeapp.routing.aodv_wire import AodvKind
+from nodeapp.wire import Frame
 from tests.nodeapp.routing.aodv_lab import Graph, line
 
 NODES = 4
@@ -37,22 +39,22 @@ AHEAD = (
 def request(victim: int, sequence: int, *, id_: int = 2**31, target: int = 98) -> Frame:
     flags = aodv_wire.UNKNOWN
     body = aodv_wire.RouteRequest(flags, id_, 0, sequence % 2**32).encode()
-    return Frame(Kind.ROUTE_REQUEST, victim, target, ttl=35, body=body)
+    return Frame(AodvKind.ROUTE_REQUEST, victim, target, ttl=35, body=body)
 
 
 def reply(victim: int, sequence: int, *, to: int = 1) -> Frame:
     body = aodv_wire.RouteReply(victim, sequence % 2**32, 1, 6.0).encode()
-    return Frame(Kind.ROUTE_REPLY, STRANGER, to, ttl=34, body=body)
+    return Frame(AodvKind.ROUTE_REPLY, STRANGER, to, ttl=34, body=body)
 
 
 def error(victim: int, sequence: int) -> Frame:
     (body,) = aodv_wire.encode_errors([(victim, sequence % 2**32)], 0)
-    return Frame(Kind.ROUTE_ERROR, STRANGER, body=body)
+    return Frame(AodvKind.ROUTE_ERROR, STRANGER, body=body)
 
 
 def hello(victim: int, sequence: int) -> Frame:
     return Frame(
-        Kind.HELLO, STRANGER, body=aodv_wire.Hello(sequence % 2**32, 3.0).encode()
+        CommonKind.HELLO, STRANGER, body=aodv_wire.Hello(sequence % 2**32, 3.0).encode()
     )._replace(originator=victim)
 
 

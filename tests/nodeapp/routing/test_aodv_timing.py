@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from nodeapp.routing.aodv_wire import RouteRequest, decode_hello, decode_reply
-from nodeapp.wire import Frame, Kind
+from nodeapp.kinds import CommonKind
+from nodeapp.routing.aodv_wire import AodvKind, RouteRequest, decode_hello, decode_reply
+from nodeapp.wire import Frame
 from tests.nodeapp.routing.aodv_lab import Graph, discovered, line, rings
 
 NS2: dict[str, Any] = {
@@ -38,7 +39,7 @@ def gaps(graph: Graph, node: int) -> list[float]:
 
 def request(number: int, sequence: int, originator: int = 1, hops: int = 2) -> Frame:
     body = RouteRequest(0, number, 1, sequence).encode()
-    return Frame(Kind.ROUTE_REQUEST, originator, 9, ttl=5, hops=hops, body=body)
+    return Frame(AodvKind.ROUTE_REQUEST, originator, 9, ttl=5, hops=hops, body=body)
 
 
 # Lifetimes (6.5, section 10).
@@ -78,7 +79,7 @@ def test_lifetimes_can_be_those_of_ns_2() -> None:
     assert route.expires == pytest.approx(6.0)
     graph.send(1, 3)
     graph.run(1.0)
-    *_, reply = graph.frames(Kind.ROUTE_REPLY)[0]
+    *_, reply = graph.frames(AodvKind.ROUTE_REPLY)[0]
     assert decode_reply(reply.body).lifetime == 10.0
 
 
@@ -94,13 +95,13 @@ def test_a_hello_comes_only_after_an_interval_without_a_broadcast() -> None:
         station.hear(request(10**6 + number, 10**6 + number), 1)
     graph.run(1.0)
     times = [time for time, sender, to, _ in graph.sent if sender == 2 and to == 0xFFFFFFFF]
-    hellos = [time for time, sender, *_ in graph.frames(Kind.HELLO) if sender == 2]
+    hellos = [time for time, sender, *_ in graph.frames(CommonKind.HELLO) if sender == 2]
     assert hellos
     for hello in hellos:
         before = [time for time in times if time < hello]
         assert not before or hello - before[-1] >= 1.0
     assert not [time for time in hellos if 4.0 < time < 26.0]
-    assert decode_hello(graph.frames(Kind.HELLO)[0][3].body).lifetime == 2.0
+    assert decode_hello(graph.frames(CommonKind.HELLO)[0][3].body).lifetime == 2.0
 
 
 def test_one_lost_hello_breaks_no_link() -> None:
@@ -109,7 +110,7 @@ def test_one_lost_hello_breaks_no_link() -> None:
     carried = graph.transmit
 
     def transmit(sender: Any, to: int, datagram: bytes) -> None:
-        hello = datagram[1] == Kind.HELLO and sender.node_id == 2
+        hello = datagram[1] == CommonKind.HELLO and sender.node_id == 2
         if hello and not (lost and lost[-1]):
             lost.append(True)
             return
@@ -232,7 +233,7 @@ def test_all_of_ns_2_together_carries_frames_over_a_break() -> None:
             graph.connect(3, 6)
     arrived = {frame.sequence for frame in graph.stations[5].arrived}
     assert arrived == set(range(30)) - {11}  # 3 is as near to 1 as to 5: the frame is dropped
-    assert not graph.frames(Kind.HELLO)
+    assert not graph.frames(CommonKind.HELLO)
     assert [ttl for _, ttl in rings(graph, 1)] == [30, 6]
 
 

@@ -12,14 +12,16 @@ from nodeapp.client_port import ClientTable
 from nodeapp.events import Filter, Subscription
 from nodeapp.geometry import nudge
 from nodeapp.host import Position
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import ParameterError
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.georendezvous import GeoRendezvous, GeoRendezvousParameters
-from nodeapp.pubsub.messages import LIMIT, encode_advertisement, encode_subscription
+from nodeapp.pubsub.messages import LIMIT, TopicKind, encode_advertisement, encode_subscription
+from nodeapp.pubsub.rendezvous_cell import CellKind
 from nodeapp.routing.cell_hash_routing import SMALLEST_SIDE, draw, grid_of
 from nodeapp.routing.cell_wire import CellRoute, decode_cell_route
 from nodeapp.routing.cells import Cell, Walk, rank
-from nodeapp.wire import ANY_NODE, Frame, Kind, WireError, decode
+from nodeapp.wire import ANY_NODE, Frame, WireError, decode
 from tests.nodeapp.network import LATENCY, SimHost, SimNetwork, create_service
 
 SIDE = 1000.0
@@ -46,7 +48,7 @@ class Arrivals(SimNetwork):
         return service(self.nodes[node]).router.cell()
 
     def send(self, node: int, target: Cell, destination: int = ANY_NODE) -> None:
-        frame = Frame(Kind.DEMAND, node, destination, hops=0)
+        frame = Frame(CellKind.DEMAND, node, destination, hops=0)
         service(self.nodes[node]).router.send(frame, target)
 
 
@@ -108,7 +110,7 @@ def test_a_home_cell_remembers_and_saves_the_tour() -> None:
         network.run(0.5)
         toured = any(
             decode_cell_route(frame.route).walk is not None
-            for frame in network.frames(Kind.DEMAND, network.time - 0.5)
+            for frame in network.frames(CellKind.DEMAND, network.time - 0.5)
         )
         assert len(network.sent) > before
         if expected:
@@ -119,7 +121,8 @@ def test_a_home_cell_remembers_and_saves_the_tour() -> None:
         router = service(network.nodes[home]).router
         assert router._homes[target] > network.time
         walked = Counter(
-            decode_cell_route(frame.route).walk is not None for frame in network.frames(Kind.DEMAND)
+            decode_cell_route(frame.route).walk is not None
+            for frame in network.frames(CellKind.DEMAND)
         )
         for node in network.nodes:
             if network.cell(node) == network.cell(home):
@@ -129,7 +132,8 @@ def test_a_home_cell_remembers_and_saves_the_tour() -> None:
     assert len(network.arrived) == 1
     assert (
         Counter(
-            decode_cell_route(frame.route).walk is not None for frame in network.frames(Kind.DEMAND)
+            decode_cell_route(frame.route).walk is not None
+            for frame in network.frames(CellKind.DEMAND)
         )
         == walked
     )  # a frame that begins at home goes nowhere
@@ -159,7 +163,7 @@ def test_only_the_cells_of_positions_matter() -> None:
         network.run(5.0)
         network.send(1, (8, 2))
         network.run(1.0)
-        frames = network.frames(Kind.DEMAND)
+        frames = network.frames(CellKind.DEMAND)
         ways.append([decode_cell_route(frame.route).sender for frame in frames])
         assert [network.cell(node) for node, _ in network.arrived] == [(8, 2)]
     assert ways[0] == ways[1]
@@ -173,7 +177,7 @@ class Deaf(Arrivals):
         self.heard: Callable[[SimHost, SimHost], bool] = lambda sender, receiver: True
 
     def transmit(self, sender: SimHost, to: int, datagram: bytes) -> None:
-        if decode(datagram).kind != Kind.HELLO:
+        if decode(datagram).kind != CommonKind.HELLO:
             super().transmit(sender, to, datagram)
             return
         for receiver in self.nodes.values():
@@ -241,7 +245,7 @@ def test_a_neighbour_that_is_not_where_its_beacon_put_it_is_forgotten() -> None:
     passed = [
         (sender, to)
         for time, sender, to, datagram in network.sent
-        if time >= since and decode(datagram).kind == Kind.DEMAND
+        if time >= since and decode(datagram).kind == CellKind.DEMAND
     ]
     assert passed == [(2, 1), (1, 3), (3, 4)]  # not from 1 back to 2
     assert known.populated() == [(2, 1)]
@@ -299,8 +303,8 @@ def test_a_node_that_gets_its_first_fix_has_not_moved() -> None:
     host.service.start()
     network.run(3.0)
     assert network.cell(2) == (5, 5)
-    assert len([each for each in network.frames(Kind.HELLO) if each.originator == 2]) >= 2
-    asked = [each.originator for each in network.frames(Kind.CELL_STATE_REQUEST)]
+    assert len([each for each in network.frames(CommonKind.HELLO) if each.originator == 2]) >= 2
+    asked = [each.originator for each in network.frames(CellKind.CELL_STATE_REQUEST)]
     assert sorted(asked) == [1, 2]  # when they started, and no more
 
 
@@ -353,7 +357,7 @@ def test_hops_end_at_what_the_header_holds() -> None:
     network = Arrivals()
     network.populate([in_cell(0, 0), in_cell(1, 0)])
     network.run(5.0)
-    frame = Frame(Kind.DEMAND, 1, ANY_NODE, hops=255)
+    frame = Frame(CellKind.DEMAND, 1, ANY_NODE, hops=255)
     service(network.nodes[1]).router.send(frame, (1, 0))
     network.run(1.0)
     assert [(node, frame.hops) for node, frame in network.arrived] == [(2, 255)]
@@ -389,12 +393,12 @@ def test_a_message_from_the_other_end_of_the_plane_is_no_defect() -> None:
     far = -LIMIT * 0.999999, LIMIT * 0.999999
     wanted = Subscription(Filter.parse(["topic=cars"]))
     for kind, body in (
-        (Kind.SUBSCRIPTION, encode_subscription(wanted, far, 1)),
-        (Kind.ADVERTISEMENT, encode_advertisement("cars", far, 1)),
+        (TopicKind.SUBSCRIPTION, encode_subscription(wanted, far, 1)),
+        (TopicKind.ADVERTISEMENT, encode_advertisement("cars", far, 1)),
     ):
         frame = Frame(kind, 9, ANY_NODE, hops=1, route=CellRoute(here, 0, here, 9).encode())
         host.service.datagram_received(frame._replace(body=body).encode(), 9)
-    (demand, *_) = network.frames(Kind.DEMAND)
+    (demand, *_) = network.frames(CellKind.DEMAND)
     assert decode_cell_route(demand.route).target == service(host).router.grid.cell(far)
 
 

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from nodeapp.geometry import Point, gabriel_neighbours, squared_distance
 from nodeapp.host import Position
+from nodeapp.kinds import CommonKind
 from nodeapp.routing.gpsr import Gpsr
 from nodeapp.routing.gpsr_parameters import GpsrParameters
 from nodeapp.routing.neighbours import encode_hello
-from nodeapp.wire import ANY_NODE, Frame, GeoRoute, Kind, WireError, decode
+from nodeapp.wire import ANY_NODE, Frame, GeoRoute, WireError, decode
 
 RANGE = 100.0
 
@@ -83,7 +84,7 @@ class GpsrField:
         self.path: list[int] = []
         for sender in self.stations:
             x, y = sender.router.neighbours.position()
-            hello = Frame(Kind.HELLO, sender.node_id, body=encode_hello(x, y, 0.0, 0.0))
+            hello = Frame(CommonKind.HELLO, sender.node_id, body=encode_hello(x, y, 0.0, 0.0))
             for station in self.stations:
                 if station is not sender and math.dist(station.point, sender.point) <= RANGE:
                     station.router.neighbours.hello_received(hello, sender.node_id)
@@ -108,7 +109,7 @@ class GpsrField:
         for station in self.stations:
             station.arrived.clear()
         self.path = [source.node_id]
-        source.router.send(Frame(Kind.EVENT, source.node_id, destination, hops=0), location)
+        source.router.send(Frame(CommonKind.EVENT, source.node_id, destination, hops=0), location)
         while self.queue:
             sender, to, frame = self.queue.popleft()
             self.path.append(to)
@@ -268,7 +269,7 @@ def test_a_walk_over_an_edge_that_its_other_end_does_not_have(once: bool) -> Non
     # 2 believes that 1 is where it was before, behind 3 and 4, and so has no planar edge to it.
     field = GpsrField([(0, 0), (80, 0), (150, -40), (150, 40)], edges_once=once)
     second = field.stations[1]
-    before = Frame(Kind.HELLO, 1, body=encode_hello(178.0, 0.0, 0.0, 0.0))
+    before = Frame(CommonKind.HELLO, 1, body=encode_hello(178.0, 0.0, 0.0, 0.0))
     second.router.neighbours.hello_received(before, 1)
     arrived = field.route(field.stations[0], ANY_NODE, (-900, 5))
     counted = sum((station.counters for station in field.stations), Counter[str]())
@@ -316,7 +317,7 @@ def test_the_time_to_live_ends_a_journey() -> None:
     first.router = Gpsr(
         first, GpsrParameters(ttl=3), RANGE, first.counters, first.deliver, first.capture
     )
-    hello = Frame(Kind.HELLO, 2, body=encode_hello(90, 0, 0, 0))
+    hello = Frame(CommonKind.HELLO, 2, body=encode_hello(90, 0, 0, 0))
     first.router.neighbours.hello_received(hello, 2)
     assert field.route(first, 6, (450, 0)) == []
     assert field.path == [1, 2, 3, 4]
@@ -330,7 +331,7 @@ def test_a_perimeter_frame_from_an_unknown_sender_starts_its_walk_again() -> Non
     # A node nearer to D than the entry would make it greedy again; so the entry is put nearer.
     near = GeoRoute(500, 0, (400.0, 0.0), (400.0, 0.0), (9, 1)).encode()
     for extension in (route, near):
-        station.router.receive(Frame(Kind.EVENT, 9, 7, ttl=9, route=extension), 9)
+        station.router.receive(Frame(CommonKind.EVENT, 9, 7, ttl=9, route=extension), 9)
         assert field.queue.pop()[1] == 2
     assert station.counters["perimeter re-entered"] == 1
 
@@ -339,7 +340,7 @@ def test_a_perimeter_frame_from_an_unknown_sender_starts_its_walk_again() -> Non
 def test_a_malformed_extension_is_refused(route: bytes) -> None:
     field = GpsrField([(0, 0), (50, 0)])
     try:
-        field.stations[0].router.receive(Frame(Kind.EVENT, 2, 9, ttl=9, route=route), 2)
+        field.stations[0].router.receive(Frame(CommonKind.EVENT, 2, 9, ttl=9, route=route), 2)
     except WireError:
         pass
     else:

@@ -11,16 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeapp.host import Position
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import ParameterError
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.decision_point import DecisionPoint
+from nodeapp.pubsub.messages import TopicKind
 from nodeapp.routing.gpsr import Gpsr
 from nodeapp.wire import (
     BROADCAST,
     FLAG_REPLICA,
     Frame,
     GeoRoute,
-    Kind,
     WireError,
     decode,
     decode_geo_route,
@@ -51,7 +52,7 @@ def send(network: SimNetwork, source: int, to: int, sequence: int) -> None:
     """Send an event from node to node, to where that is now."""
     at = network.nodes[to].position()
     body = b"\x83\xa1etopicgtraffic\xf6\x40"
-    frame = Frame(Kind.EVENT, source, to, source, sequence, hops=0, body=body)
+    frame = Frame(CommonKind.EVENT, source, to, source, sequence, hops=0, body=body)
     router(network.nodes[source]).send(frame, (at.x, at.y))
 
 
@@ -61,7 +62,7 @@ def reached(network: SimNetwork, to: int) -> set[tuple[int, int]]:
 
 def data_sent(network: SimNetwork, since: float = 0.0) -> list[tuple[int, int, Frame]]:
     found = [(at, to, decode(data)) for time, at, to, data in network.sent if time >= since]
-    return [(at, to, frame) for at, to, frame in found if frame.kind == Kind.EVENT]
+    return [(at, to, frame) for at, to, frame in found if frame.kind == CommonKind.EVENT]
 
 
 @pytest.mark.slow
@@ -222,7 +223,7 @@ def test_a_frame_that_entered_its_walk_here_is_greedy_again() -> None:
     network = diamond(link_feedback=True)
     one = router(network.nodes[1])
     geo = GeoRoute(390, 0, (0.0, 0.0), (0.0, 0.0), (1, 2), 1)
-    frame = Frame(Kind.EVENT, 1, 4, 1, 5, ttl=9, hops=3, route=geo.encode(), body=b"\x80")
+    frame = Frame(CommonKind.EVENT, 1, 4, 1, 5, ttl=9, hops=3, route=geo.encode(), body=b"\x80")
     start = network.time
     one._unacknowledged(2, frame.encode())
     ((_, to, again),) = data_sent(network, start)
@@ -273,7 +274,7 @@ def test_all_in_range_take_positions_from_data_and_data_put_off_beacons() -> Non
         beacons[promiscuous] = [
             time
             for time, sender, _, data in network.sent
-            if time > start and sender == 1 and data[1] == Kind.HELLO
+            if time > start and sender == 1 and data[1] == CommonKind.HELLO
         ]
         assert neighbours(network.nodes[2]) >= {1, 3, 4}
     assert not beacons[True]
@@ -293,8 +294,8 @@ def test_a_beacon_comes_an_interval_after_the_last_data() -> None:
         if later > earlier
     ]
     assert max(gap for gap, _ in gaps) <= 1.5
-    assert min(gap for gap, kind in gaps if kind == Kind.HELLO) >= 0.5
-    assert sum(kind == Kind.HELLO for _, kind in gaps) >= 6
+    assert min(gap for gap, kind in gaps if kind == CommonKind.HELLO) >= 0.5
+    assert sum(kind == CommonKind.HELLO for _, kind in gaps) >= 6
 
 
 def test_a_replica_says_where_its_sender_is() -> None:
@@ -304,7 +305,7 @@ def test_a_replica_says_where_its_sender_is() -> None:
         network.add((middle[0] + dx, middle[1]), SCHEME, {"piggyback": True})
     network.nodes[1].subscribe("traffic")
     network.run(5)
-    replicas = [f for f in network.frames(Kind.SUBSCRIPTION) if f.flags & FLAG_REPLICA]
+    replicas = [f for f in network.frames(TopicKind.SUBSCRIPTION) if f.flags & FLAG_REPLICA]
     assert replicas
     assert all(f.destination == BROADCAST and len(f.route) == 25 for f in replicas)
     router(network.nodes[2]).neighbours.lost(1)
@@ -318,10 +319,10 @@ def test_a_replica_says_where_its_sender_is() -> None:
 def test_what_is_overheard_and_malformed_is_counted() -> None:
     network = diamond(piggyback=True, promiscuous=True)
     node = network.nodes[2]
-    node.overhear_now(Frame(Kind.EVENT, 1, 4, route=b"\x81abc").encode(), 1)
+    node.overhear_now(Frame(CommonKind.EVENT, 1, 4, route=b"\x81abc").encode(), 1)
     assert node.service.counters["malformed"] == 1
     with pytest.raises(WireError):
-        router(node).overheard(Frame(Kind.EVENT, 1, 4, route=b"\x81abc"), 1)
+        router(node).overheard(Frame(CommonKind.EVENT, 1, 4, route=b"\x81abc"), 1)
 
 
 def test_when_the_planar_graph_is_renewed() -> None:
@@ -375,7 +376,7 @@ def test_frames_that_wait_for_a_lost_neighbour_take_another_way_too() -> None:
     network = diamond(link_feedback=True, withdraw_queue=True)
     one = network.nodes[1]
     waiting = [
-        Frame(Kind.EVENT, 1, 4, 1, n, ttl=9, hops=1, route=GeoRoute(390, 0).encode()).encode()
+        Frame(CommonKind.EVENT, 1, 4, 1, n, ttl=9, hops=1, route=GeoRoute(390, 0).encode()).encode()
         for n in (1, 2, 3)
     ]
     one.withdraw = lambda to: waiting[1:] if to == 2 else []  # type: ignore[method-assign]
@@ -391,7 +392,7 @@ def test_an_edge_along_which_a_frame_was_not_acknowledged_may_be_taken_again() -
     router(one).neighbours.learn(9, -50.0, 0.0, 0.0, 0.0)
     # On a walk around a void far to the left, which 9 has sent here.
     route = GeoRoute(-500.0, 0.0, (-400.0, 0.0), (-400.0, 0.0), (9, 8), 9).encode()
-    one.hear(Frame(Kind.EVENT, 9, 77, 9, 1, ttl=20, route=route).encode(), 9)
+    one.hear(Frame(CommonKind.EVENT, 9, 77, 9, 1, ttl=20, route=route).encode(), 9)
     for _ in range(3):
         _, to, frame = data_sent(network, start)[-1]
         router(one)._unacknowledged(to, frame.encode())

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from emulation.network.processes import PROJECT
 from nodeapp.host import Position
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.over_gpsr import BrokerGpsr
 from nodeapp.routing.neighbours import Neighbours, decode_hello, encode_hello
-from nodeapp.wire import BROADCAST, Frame, Kind, Whereabouts, WireError, decode_body
+from nodeapp.wire import BROADCAST, Frame, Whereabouts, WireError, decode_body
 from tests.nodeapp.network import SimHost, SimNetwork
 
 metres = st.floats(-9e8, 9e8)
@@ -53,11 +54,12 @@ def test_hellos_from_nowhere_are_refused(bad: float) -> None:
 
 
 FIRST = """
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.kinds import CommonKind
+from nodeapp.wire import Frame, WireError
 from tests.nodeapp.routing.test_neighbours import pair, table
 _, one, _ = pair()
 try:
-    table(one).hello_received(Frame(Kind.HELLO, 9), 9)
+    table(one).hello_received(Frame(CommonKind.HELLO, 9), 9)
 except WireError:
     print(len(table(one).table))
 """
@@ -126,7 +128,7 @@ def test_a_node_that_begins_to_move_leaves_standing_neighbours_behind() -> None:
 
 def test_a_hello_in_anothers_name_is_refused() -> None:
     _, one, _ = pair()
-    frame = Frame(Kind.HELLO, 7, BROADCAST, body=encode_hello(0, 0, 0, 0))
+    frame = Frame(CommonKind.HELLO, 7, BROADCAST, body=encode_hello(0, 0, 0, 0))
     one.hear(frame.encode(), 2)
     assert one.service.counters["malformed"] == 1
     assert 7 not in table(one).current()
@@ -144,7 +146,7 @@ def test_a_neighbour_in_the_grey_zone_is_used_only_if_asked_for(beyond: bool) ->
     neighbours = table(one)
 
     def hear(x: float) -> None:
-        hello = Frame(Kind.HELLO, other.node_id, body=encode_hello(x, 0.0, 0.0, 0.0))
+        hello = Frame(CommonKind.HELLO, other.node_id, body=encode_hello(x, 0.0, 0.0, 0.0))
         neighbours.hello_received(hello, other.node_id)
 
     hear(250.0)
@@ -169,7 +171,7 @@ def test_a_position_that_waited_with_data_never_replaces_a_newer_one(
 ) -> None:
     network, one, _ = pair()
     neighbours = table(one)
-    neighbours.hello_received(Frame(Kind.HELLO, 9, body=encode_hello(*hello)), 9)
+    neighbours.hello_received(Frame(CommonKind.HELLO, 9, body=encode_hello(*hello)), 9)
     network.run(0.5)
     neighbours.learn_from_data(9, Whereabouts(*data))
     known = neighbours.table[9]

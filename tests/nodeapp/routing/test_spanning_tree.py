@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodeapp.kinds import CommonKind
 from nodeapp.parameters import ParameterError
 from nodeapp.routing.neighbours import encode_hello
 from nodeapp.routing.spanning_tree import TreeParameters
@@ -21,7 +22,7 @@ from nodeapp.routing.tree_beacon import (
     decode_tree,
 )
 from nodeapp.routing.tree_roots import MAX_ROOTS, Roots
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.wire import Frame, WireError
 from tests.nodeapp.routing.tree_lab import (
     INTERVAL,
     TreeHost,
@@ -120,7 +121,7 @@ def test_a_broken_link_is_replaced_in_time_of_a_beacon_if_it_is_reported() -> No
     child, parent = 4, network.hosts[4].tree.place.parent
     network.cut((child, parent))
     for one, other in ((child, parent), (parent, child)):
-        datagram = Frame(Kind.EVENT, one, other).encode()
+        datagram = Frame(CommonKind.EVENT, one, other).encode()
         network.hosts[one].send(other, datagram)
     assert not has_cycle(network.tree_links(), network.nodes)
     network.run(4 * INTERVAL)
@@ -226,7 +227,7 @@ def test_a_node_has_as_many_children_as_its_beacon_holds() -> None:
 
 def claim(network: TreeNetwork, sender: int, **said: Any) -> Frame:
     beacon = TreeBeacon(sender, 1, 0, 0)._replace(**said)
-    return Frame(Kind.HELLO, sender, route=beacon.encode(), body=encode_hello(0, 0, 0, 0))
+    return Frame(CommonKind.HELLO, sender, route=beacon.encode(), body=encode_hello(0, 0, 0, 0))
 
 
 def add_liar(network: TreeNetwork, node: int) -> None:

@@ -11,9 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from nodeapp.kinds import ClientKind, CommonKind
+from nodeapp.pubsub.rendezvous_cell import CellKind
 from nodeapp.routing.cell_wire import CellRoute
 from nodeapp.routing.cells import Walk
-from nodeapp.wire import ANY_NODE, BROADCAST, CLIENT_PORT, Frame, Kind, encode_addressees
+from nodeapp.wire import ANY_NODE, BROADCAST, CLIENT_PORT, Frame, encode_addressees
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.captures.source import (
     BATCH,
@@ -29,9 +31,9 @@ from spark_analysis.captures.source import (
 )
 from tests.capture.packets import ethernet, file_header, pcap, record, udp_ipv4
 
-HELLO = Frame(Kind.HELLO, 3, body=b"\x01\x02", ttl=1)
-EVENT = Frame(Kind.EVENT, 3, BROADCAST, 5, 77, 9, 4, route=b"abc", body=bytes(20))
-NOTIFY = Frame(Kind.NOTIFY, 3, 1, 5, 77, hops=4, body=b"\x83\xa0\xf6\x40")
+HELLO = Frame(CommonKind.HELLO, 3, body=b"\x01\x02", ttl=1)
+EVENT = Frame(CommonKind.EVENT, 3, BROADCAST, 5, 77, 9, 4, route=b"abc", body=bytes(20))
+NOTIFY = Frame(ClientKind.NOTIFY, 3, 1, 5, 77, hops=4, body=b"\x83\xa0\xf6\x40")
 START = 1_700_000_000_000_000_000
 
 
@@ -125,7 +127,7 @@ def test_of_what_cells_route_the_route_is_there_and_of_control_the_body(tmp_path
     greedy = CellRoute((1, -2), 3, (4, 5), left=6)
     walking = greedy._replace(walk=Walk((7, 8), (9, 10), (4, 5)))
     routes = [greedy.encode(), walking.encode()]
-    prune = Frame(Kind.PRUNE, 7, ANY_NODE, body=b"\x80")
+    prune = Frame(CellKind.PRUNE, 7, ANY_NODE, body=b"\x80")
     frames = [each._replace(route=route) for route in routes for each in (prune, EVENT)]
     path.write_bytes(pcap(ethernet(udp_ipv4(each.encode())) for each in (*frames, HELLO, prune)))
     told = [(row["route"], row["body"]) for row in rows(path, ["route", "body"])]

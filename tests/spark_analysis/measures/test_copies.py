@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from nodeapp.wire import Kind
+from nodeapp.kinds import CommonKind, Kind
+from nodeapp.pubsub.mesh.messages import MeshKind
 from spark_analysis.analysis import tables_of
 from spark_analysis.captures.schemas import RUN
 from spark_analysis.engine.tables import Table
@@ -28,7 +29,7 @@ def test_copies_are_arrivals_beyond_the_first_and_links_count_once(
         run.publish(1, 5.0 * sequence, sequence, ["traffic"])
     at, first, second = 5.001, (1, 1), (1, 2)
 
-    kind = Kind.EVENT
+    kind: Kind = CommonKind.EVENT
 
     def sent(sender: int, event: tuple[int, int], hops: int, to: int, *overhearing: int) -> None:
         nonlocal at
@@ -46,9 +47,9 @@ def test_copies_are_arrivals_beyond_the_first_and_links_count_once(
     run.notify(5, at, first, hops=2)
     # The second takes one way, in a frame of another kind at first.
     at = 10.001
-    kind = Kind.DELIVERY
+    kind = MeshKind.DELIVERY
     sent(1, second, 1, 2)
-    kind = Kind.EVENT
+    kind = CommonKind.EVENT
     sent(2, second, 2, 5)
     run.notify(5, at, second, hops=2)
     measures = [

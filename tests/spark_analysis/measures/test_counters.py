@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from nodeapp.wire import Kind
+from nodeapp.kinds import CommonKind
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.engine.results import RunTables
 from spark_analysis.measures.counters import COUNTED, counter_tables, counters, passages
@@ -37,7 +37,7 @@ def seen(
         "ip_src": source,
         "ip_dst": ALL,
         "dscp": code,
-        "kind": int(Kind.EVENT) if code == EVENTS else int(Kind.HELLO),
+        "kind": int(CommonKind.EVENT) if code == EVENTS else int(CommonKind.HELLO),
         "route_length": 0,
         "body_length": 0,
     }

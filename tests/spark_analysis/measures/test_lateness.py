@@ -6,7 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from emulation.scenario.runfolder import read_run
-from nodeapp.wire import Frame, Kind
+from nodeapp.kinds import CommonKind
+from nodeapp.wire import Frame
 from spark_analysis.analysis import analyse
 from spark_analysis.measures.lateness import AD_HOC, airtimes
 from spark_analysis.reports import write_report
@@ -17,10 +18,12 @@ from tests.spark_analysis.runs import RunBuilder
 def test_lateness_is_from_radio_to_radio_less_airtime(spark: SparkSession, tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "x", nodes=3)
     for second in range(10):  # received a millisecond later, whatever the length
-        length = run.radio(1, 1.0 + second, Frame(Kind.HELLO, 1), heard_by=[2, 3])
-        run.radio(2, 1.5 + second, Frame(Kind.EVENT, 2, publisher=2, sequence=1), heard_by=[1])
-    run.radio(3, 30.0, Frame(Kind.HELLO, 3), heard_by=[1], to=1)  # a unicast does not count
-    late = Frame(Kind.EVENT, 3, publisher=3, sequence=9)
+        length = run.radio(1, 1.0 + second, Frame(CommonKind.HELLO, 1), heard_by=[2, 3])
+        run.radio(
+            2, 1.5 + second, Frame(CommonKind.EVENT, 2, publisher=2, sequence=1), heard_by=[1]
+        )
+    run.radio(3, 30.0, Frame(CommonKind.HELLO, 3), heard_by=[1], to=1)  # a unicast does not count
+    late = Frame(CommonKind.EVENT, 3, publisher=3, sequence=9)
     run.radio(3, 40.0, late, heard_by=[1, 2], after=0.6)
     folder = run.write()
     analysis = analyse(spark, [folder])

@@ -15,7 +15,7 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.virtual.recording import PcapRecorder
 from nodeapp import wire
 from nodeapp.pubsub import registry
-from nodeapp.wire import Kind
+from nodeapp.pubsub.mesh.messages import MeshKind
 from spark_analysis.analysis import tables_of
 from spark_analysis.engine.pandas_rows import groups
 from spark_analysis.engine.results import RunTables
@@ -35,7 +35,7 @@ class Counting(PcapRecorder):
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Any:
         frame = wire.decode(datagram)
         way = "mesh" if to in self._brokers and station + 1 in self._brokers else "access"
-        if frame.kind == Kind.DELIVERY:
+        if frame.kind == MeshKind.DELIVERY:
             self.counted[frame.destination, f"{way}_packets"] += 1
         return super().sent(time, station, to, datagram)
 

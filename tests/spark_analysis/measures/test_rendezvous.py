@@ -17,11 +17,12 @@ from emulation.scenario.scenario import ProtocolSpec, Scenario
 from emulation.virtual.recording import PcapRecorder
 from nodeapp.auth import TRAILER
 from nodeapp.events import Filter, Subscription
+from nodeapp.kinds import Kind
 from nodeapp.parameters import convert, parameters_of
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.georendezvous import GeoRendezvous, GeoRendezvousParameters
-from nodeapp.pubsub.messages import encode_advertisement, encode_subscription
-from nodeapp.pubsub.rendezvous_cell import Entry, encode_prune, encode_state
+from nodeapp.pubsub.messages import TopicKind, encode_advertisement, encode_subscription
+from nodeapp.pubsub.rendezvous_cell import CellKind, Entry, encode_prune, encode_state
 from nodeapp.routing.cell_wire import CellRoute
 from nodeapp.wire import (
     ANY_NODE,
@@ -30,7 +31,6 @@ from nodeapp.wire import (
     FLAG_REPLICA,
     FLAG_SEALED,
     Frame,
-    Kind,
     encode_body,
 )
 from spark_analysis.analysis import analyse
@@ -56,10 +56,10 @@ def said(kind: Kind, body: bytes, flags: int = 0) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("kind", "body", "item"),
     [
-        (Kind.SUBSCRIPTION, encode_subscription(WANTED, HERE, 1), WANTED.encode()),
-        (Kind.ADVERTISEMENT, encode_advertisement("traffic", HERE, 1), None),
-        (Kind.DEMAND, encode_advertisement("traffic", HERE, 1), None),
-        (Kind.PRUNE, encode_prune("traffic", 2, HERE, 1), None),
+        (TopicKind.SUBSCRIPTION, encode_subscription(WANTED, HERE, 1), WANTED.encode()),
+        (TopicKind.ADVERTISEMENT, encode_advertisement("traffic", HERE, 1), None),
+        (CellKind.DEMAND, encode_advertisement("traffic", HERE, 1), None),
+        (CellKind.PRUNE, encode_prune("traffic", 2, HERE, 1), None),
     ],
 )
 def test_what_messages_say_is_told_whether_they_are_sealed_or_not(
@@ -77,10 +77,10 @@ def test_each_entry_of_a_state_is_told_with_its_age() -> None:
     key = "traffic", 2
     kept = [Entry(key, 1, 5, 7.5, HERE, None), Entry(key, 6, 5, 8.25, HERE, WANTED.encode())]
     [body] = encode_state(kept, 9.0)
-    rows = said(Kind.CELL_STATE, body)
+    rows = said(CellKind.CELL_STATE, body)
     assert [(row["kind"], row["issuer"], row["replica"], row["item"]) for row in rows] == [
-        (Kind.ADVERTISEMENT, 1, 2, None),
-        (Kind.SUBSCRIPTION, 6, 2, WANTED.encode()),
+        (TopicKind.ADVERTISEMENT, 1, 2, None),
+        (TopicKind.SUBSCRIPTION, 6, 2, WANTED.encode()),
     ]
     assert [row["time_ns"] for row in rows] == [7_500_000_000, 8_250_000_000]
     assert {(row["target_column"], row["target_row"]) for row in rows} == {ROUTE.target}
@@ -88,7 +88,12 @@ def test_each_entry_of_a_state_is_told_with_its_age() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"\xff", encode_body("traffic"), encode_body([])])
 def test_malformed_messages_say_nothing(body: bytes) -> None:
-    for kind in (Kind.SUBSCRIPTION, Kind.ADVERTISEMENT, Kind.PRUNE, Kind.CELL_STATE):
+    for kind in (
+        TopicKind.SUBSCRIPTION,
+        TopicKind.ADVERTISEMENT,
+        CellKind.PRUNE,
+        CellKind.CELL_STATE,
+    ):
         assert said(kind, body) == []
 
 
@@ -113,7 +118,7 @@ class CellsRun(RunBuilder):
         for replica in range(replicas):
             body = encode_subscription(WANTED, HERE, int(time * 1000) + replica)
             at = time + 0.005 * replica
-            self.says(node, at, Kind.SUBSCRIPTION, replica, flags=FLAG_EXPLORE, body=body)
+            self.says(node, at, TopicKind.SUBSCRIPTION, replica, flags=FLAG_EXPLORE, body=body)
 
     def arrives(self, node: int, time: float, event: tuple[int, int], over: int, hops: int) -> None:
         route = CellRoute((0, 0), over, (0, 0)).encode()
@@ -122,7 +127,7 @@ class CellsRun(RunBuilder):
 
     def prunes(self, node: int, time: float, publisher: int, over: int) -> None:
         body = encode_prune("traffic", publisher, HERE, int(time * 1000))
-        self.says(node, time, Kind.PRUNE, over, body=body)
+        self.says(node, time, CellKind.PRUNE, over, body=body)
 
 
 def chosen(folder: Path) -> Path:
@@ -141,7 +146,7 @@ def chosen(folder: Path) -> Path:
     run.arrives(4, 6.01, (2, 2), 1, 3)
     # A refresh is no choice.
     body = encode_subscription(WANTED, HERE, 9000)
-    run.says(4, 9.0, Kind.SUBSCRIPTION, 1, body=body)
+    run.says(4, 9.0, TopicKind.SUBSCRIPTION, 1, body=body)
     # It explores again, and no cell but the chosen one brings the event: two subscriptions.
     run.explores(4, 30.0, 3)
     run.arrives(4, 40.01, (2, 3), 1, 3)
@@ -151,7 +156,7 @@ def chosen(folder: Path) -> Path:
     run.explores(6, 1.6, 2)
     # A publisher is pruned: no message of a subscriber.
     pruned = encode_prune("traffic", 2, HERE, 1)
-    run.says(4, 5.2, Kind.PRUNE, 0, destination=2, body=pruned)
+    run.says(4, 5.2, CellKind.PRUNE, 0, destination=2, body=pruned)
     return run.write()
 
 
@@ -160,7 +165,7 @@ def flooded(folder: Path) -> Path:
     run = RunBuilder(folder / "flooding", nodes=2)
     run.publish(1, 5.0, 1, ["topic=traffic"])
     run.radio(1, 5.001, run.event_frame((1, 1)), heard_by=[2])
-    copy = Frame(Kind.SUBSCRIPTION, 1, BROADCAST, flags=FLAG_REPLICA)
+    copy = Frame(TopicKind.SUBSCRIPTION, 1, BROADCAST, flags=FLAG_REPLICA)
     run.radio(1, 6.0, copy, heard_by=[2])
     return run.write()
 

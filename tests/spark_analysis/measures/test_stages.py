@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from nodeapp.wire import ANY_NODE, BROADCAST, Frame, Kind
+from nodeapp.kinds import ClientKind, CommonKind
+from nodeapp.wire import ANY_NODE, BROADCAST, Frame
 from spark_analysis.analysis import analyse
 from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
 from spark_analysis.engine.tuning import tuned
@@ -34,17 +35,17 @@ MS = 1_000_000
 
 
 def publish(node: int, ms: float) -> Seen:
-    return Seen(node, round(ms * MS), Kind.PUBLISH, True, None, None, 0, 0, 5551)
+    return Seen(node, round(ms * MS), ClientKind.PUBLISH, True, None, None, 0, 0, 5551)
 
 
 def notify(node: int, ms: float, hops: int, client: int = CLIENT) -> Seen:
-    return Seen(node, round(ms * MS), Kind.NOTIFY, True, None, None, hops, 1, client)
+    return Seen(node, round(ms * MS), ClientKind.NOTIFY, True, None, None, hops, 1, client)
 
 
 def sent(
     node: int, ms: float, hops: int, destination: int = BROADCAST, to: int | None = None
 ) -> Seen:
-    return Seen(node, round(ms * MS), Kind.EVENT, True, node, to, hops, destination, 5550)
+    return Seen(node, round(ms * MS), CommonKind.EVENT, True, node, to, hops, destination, 5550)
 
 
 def heard(
@@ -55,7 +56,7 @@ def heard(
     destination: int = BROADCAST,
     to: int | None = None,
 ) -> Seen:
-    return Seen(node, round(ms * MS), Kind.EVENT, False, source, to, hops, destination, 5550)
+    return Seen(node, round(ms * MS), CommonKind.EVENT, False, source, to, hops, destination, 5550)
 
 
 def traced(*seen: Seen, publisher: int = 1) -> dict[int, list[DelayStep]]:
@@ -220,7 +221,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
     for name, processing in (("real", 0.002), ("ideal", 0.0)):
         run = RunBuilder(root / name)
         run.subscribe(3, 1.0, ["traffic"])
-        hello = Frame(Kind.HELLO, 1)
+        hello = Frame(CommonKind.HELLO, 1)
         for time in (-3.0, -0.1, 0.0, 30.0, 59.9, 60.0, 60.5):  # of 60 s
             run.radio(1, time, hello, heard_by=[2])
         for sequence in range(1, 6):

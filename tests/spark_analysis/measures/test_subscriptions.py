@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeapp.events import Filter, Subscription
-from nodeapp.wire import Kind, encode_body
+from nodeapp.kinds import ClientKind
+from nodeapp.wire import encode_body
 from spark_analysis.measures.subscriptions import LEASE_NS, Request, SubscribedInterval, intervals
 
 SECOND = 1_000_000_000
@@ -15,16 +16,16 @@ B = Subscription(Filter.parse(["b", "speed>3"]), {"role": "police"})
 def subscribe(
     time: int, number: int = 1, client: int = 9, subscription: Subscription = A
 ) -> Request:
-    return Request(time * SECOND, client, Kind.SUBSCRIBE, number, subscription.encode())
+    return Request(time * SECOND, client, ClientKind.SUBSCRIBE, number, subscription.encode())
 
 
 def unsubscribe(time: int, number: int = 1, client: int = 9) -> Request:
-    return Request(time * SECOND, client, Kind.UNSUBSCRIBE, number, b"")
+    return Request(time * SECOND, client, ClientKind.UNSUBSCRIBE, number, b"")
 
 
 def unsubscribe_all(time: int, subscription: Subscription) -> Request:
     body = encode_body(subscription.filter.encode())
-    return Request(time * SECOND, 1, Kind.UNSUBSCRIBE, 0, body)
+    return Request(time * SECOND, 1, ClientKind.UNSUBSCRIBE, 0, body)
 
 
 def spans(*requests: Request) -> list[tuple[int, float, float]]:
@@ -65,8 +66,8 @@ def test_another_filter_under_the_same_number_replaces_the_first() -> None:
 
 
 def test_what_no_node_would_take_has_no_effect() -> None:
-    nonsense = Request(2 * SECOND, 9, Kind.SUBSCRIBE, 1, b"\xff")
-    nameless = Request(2 * SECOND, 9, Kind.UNSUBSCRIBE, 0, b"\x01")
+    nonsense = Request(2 * SECOND, 9, ClientKind.SUBSCRIBE, 1, b"\xff")
+    nameless = Request(2 * SECOND, 9, ClientKind.UNSUBSCRIBE, 0, b"\x01")
     unnumbered = subscribe(2)._replace(number=0)
     assert spans(subscribe(1), nonsense, nameless, unnumbered, unsubscribe(2, 7)) == [(1, 1, 61)]
 

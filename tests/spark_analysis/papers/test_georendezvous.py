@@ -19,8 +19,9 @@ from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import EPOCH_NS, PcapRecorder
 from nodeapp import wire
 from nodeapp.addressing import node_of
+from nodeapp.kinds import CommonKind
 from nodeapp.node import LIMITED_BROADCAST
-from nodeapp.wire import BROADCAST, Kind
+from nodeapp.wire import BROADCAST
 from spark_analysis.papers.claims import Verdict, judge
 from spark_analysis.papers.cost import preset_cost
 from spark_analysis.papers.figures import drawn
@@ -86,7 +87,7 @@ class Captured(PcapRecorder):
             for packet, meta in RawPcapReader(str(self._folder.radio_capture(node))):
                 source, to = (node_at(packet[offset : offset + 4]) for offset in (26, 30))
                 frame = wire.decode(packet[42:])  # Ethernet, IPv4, UDP
-                if frame.kind == Kind.HELLO or (to == BROADCAST and source != node.id):
+                if frame.kind == CommonKind.HELLO or (to == BROADCAST and source != node.id):
                     continue
                 nanoseconds = (meta.sec * 10**9 + meta.usec) - EPOCH_NS
                 sent = runs.SentFrame(nanoseconds / 1e9, source, to, frame)

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from nodeapp.pubsub.subscription_forwarding import BREAK_BEFORE_MAKE, MAKE_BEFORE_BREAK
-from nodeapp.pubsub.table_messages import Update
-from nodeapp.wire import Frame, Kind
+from nodeapp.pubsub.table_messages import TableKind, Update
+from nodeapp.wire import Frame
 from spark_analysis.papers.claims import Verdict, judge
 from spark_analysis.papers.cost import preset_cost
 from spark_analysis.papers.figures import drawn
@@ -245,7 +245,7 @@ def test_presets_take_minutes_and_an_hour_of_one_core() -> None:
 
 def frame(session: int, number: int, added: list[bytes], removed: list[bytes]) -> bytes:
     body = Update(session, number, True, added, removed).encode()
-    return Frame(Kind.SUBSCRIPTION_UPDATE, 1, 2, body=body).encode()
+    return Frame(TableKind.SUBSCRIPTION_UPDATE, 1, 2, body=body).encode()
 
 
 def test_a_pattern_is_propagated_twice_only_if_it_was_not_withdrawn() -> None:

@@ -20,7 +20,9 @@ from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import NodeSpec
-from nodeapp.wire import EVENT_KINDS, Frame, Kind
+from nodeapp.kinds import CommonKind, Kind, Role
+from nodeapp.pubsub.registry import kinds_of
+from nodeapp.wire import Frame
 from spark_analysis import reports
 from spark_analysis.captures.materialise import FRAMES_FOLDER, PACKETS, _write
 from spark_analysis.captures.source import find_captures, plan
@@ -59,7 +61,7 @@ def chain(folder: Path) -> RunBuilder:
     run = RunBuilder(folder, nodes=4, duration=20.0)
     for node in (1, 2, 3):
         for second in range(3, 13):
-            hello = Frame(Kind.HELLO, node, hops=1)
+            hello = Frame(CommonKind.HELLO, node, hops=1)
             run.radio(node, second + node / 100, hello, heard_by=[node + 1])
     for node in (3, 4):
         run.subscribe(node, 1.0, ["traffic"])
@@ -151,7 +153,7 @@ def test_transmissions_are_those_of_the_captures(tables: RunTables) -> None:
     assert first[0].arrived == 8_002_000_000
 
 
-@pytest.mark.parametrize("kind", EVENT_KINDS)
+@pytest.mark.parametrize("kind", kinds_of(Role.EVENT))
 def test_all_frames_that_carry_an_event_are_its_hops(kind: Kind, tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "run", nodes=2, duration=20.0)
     run.publish(1, 8.0, 1, ["traffic"])

@@ -23,7 +23,7 @@ from emulation.network.controller.flows import (
     FlowPath,
 )
 from emulation.wifi.layer2_update import layer2_update
-from nodeapp.wire import TrafficClass
+from nodeapp.kinds import TrafficClass
 
 CLASSES = {each.name: int(each) for each in TrafficClass}
 BROKERS = [f"02:00:00:00:00:{number:02x}" for number in (1, 2, 3)]

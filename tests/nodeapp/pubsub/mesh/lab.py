@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping
 from nodeapp import wire
 from nodeapp.client_port import ClientTable
 from nodeapp.host import Position
+from nodeapp.kinds import ClientKind, Kind
 from nodeapp.pubsub.base import Environment, Route
 from nodeapp.pubsub.mesh.services import MeshService
-from nodeapp.wire import BROADCAST, Frame, Kind
+from nodeapp.wire import BROADCAST, Frame
 from tests.nodeapp.network import SimHost, SimNetwork, create_service
 
 CELL = 250.0
@@ -134,7 +135,7 @@ class MeshNetwork(SimNetwork):
 def navigate(host: SimHost, *route: float) -> str | None:
     """Tell a client where it is going; return why it was refused, or None."""
     body = wire.encode_body(list(map(float, Route(*route))))
-    answer = host.request(Frame(Kind.NAVIGATE, 5, 0, hops=0, body=body))
+    answer = host.request(Frame(ClientKind.NAVIGATE, 5, 0, hops=0, body=body))
     assert answer is None or isinstance(answer, str)
     return answer
 

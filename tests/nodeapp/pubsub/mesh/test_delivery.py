@@ -9,12 +9,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nodeapp.events import Filter
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.mesh import graph
 from nodeapp.pubsub.mesh.broker import MeshBroker
 from nodeapp.pubsub.mesh.handover import FIRST_DELAY
 from nodeapp.pubsub.mesh.messages import (
     MAX_NUMBER,
     NO_REPORT,
+    MeshKind,
     Propagated,
     Report,
     SessionKey,
@@ -25,7 +27,7 @@ from nodeapp.pubsub.mesh.messages import (
 from nodeapp.pubsub.mesh.prediction import ClientStatus
 from nodeapp.pubsub.mesh.session import Served
 from nodeapp.pubsub.patterns import LOCAL, encode_pattern
-from nodeapp.wire import BROADCAST, Frame, Kind
+from nodeapp.wire import BROADCAST, Frame
 from tests.nodeapp.network import SimHost
 from tests.nodeapp.pubsub.mesh.lab import MeshNetwork, Walker, navigate, random_walk
 
@@ -118,8 +120,8 @@ def test_an_event_goes_to_where_the_client_is_predicted_and_no_farther() -> None
     network.nodes[1].publish("news")
     network.run(1.0)
     assert sum(walker.host.notified().values()) == 1
-    assert network.hops_of(Kind.DELIVERY) == 2
-    assert network.hops_of(Kind.DELIVERY, between_brokers=False) == 1
+    assert network.hops_of(MeshKind.DELIVERY) == 2
+    assert network.hops_of(MeshKind.DELIVERY, between_brokers=False) == 1
 
 
 def test_probing_brings_events_on_the_next_probe_and_counts_both_ways() -> None:
@@ -130,14 +132,14 @@ def test_probing_brings_events_on_the_next_probe_and_counts_both_ways() -> None:
     network.run(2.0)
     walker.go()
     network.run(30.0)  # 725 m: the third cell
-    before = network.hops_of(Kind.PROBE), network.hops_of(Kind.DELIVERY)
+    before = network.hops_of(MeshKind.PROBE), network.hops_of(MeshKind.DELIVERY)
     network.nodes[1].publish("news")
     network.run(0.01)
     assert not walker.host.notified()
     network.run(10.0)
     assert sum(walker.host.notified().values()) == 1
-    assert network.hops_of(Kind.PROBE) - before[0] in (2, 3)
-    assert network.hops_of(Kind.DELIVERY) - before[1] in (2, 3)
+    assert network.hops_of(MeshKind.PROBE) - before[0] in (2, 3)
+    assert network.hops_of(MeshKind.DELIVERY) - before[1] in (2, 3)
 
 
 def test_batch_brings_events_on_arrival() -> None:
@@ -154,7 +156,7 @@ def test_batch_brings_events_on_arrival() -> None:
     assert not walker.host.notified()
     network.run(3.0)
     assert sum(walker.host.notified().values()) == 3
-    assert network.hops_of(Kind.DELIVERY) == 3 * 4
+    assert network.hops_of(MeshKind.DELIVERY) == 3 * 4
 
 
 def test_a_session_ends_when_propagation_has_reached_the_old_broker_and_not_before() -> None:
@@ -197,14 +199,14 @@ def test_an_old_broker_that_dies_is_given_up_whether_it_has_answered_or_not(answ
     old, hear = network.nodes[1], network.nodes[1].hear
 
     def deaf(datagram: bytes, sender: int) -> None:
-        if datagram[1] != Kind.PROPAGATED:  # so the old session does not end
+        if datagram[1] != MeshKind.PROPAGATED:  # so the old session does not end
             hear(datagram, sender)
 
     old.hear = deaf  # type: ignore[method-assign]
     host.trajectory = (625.0, 625.0)
     navigate(host, 625.0, 625.0, 0.0, 0.0, 0.0)
     if answers:
-        while not network.hops_of(Kind.HANDED_OVER):
+        while not network.hops_of(MeshKind.HANDED_OVER):
             network.run(0.001)
             assert network.time < 60.0
         network.run(0.5)
@@ -214,7 +216,7 @@ def test_an_old_broker_that_dies_is_given_up_whether_it_has_answered_or_not(answ
     assert [list(served.sources) for served in broker_of(network, 9).sessions.values()] == [[]]
     network.sent.clear()
     network.run(60.0)
-    assert not network.hops_of(Kind.HANDOVER)
+    assert not network.hops_of(MeshKind.HANDOVER)
 
 
 def test_the_delay_of_a_hop_can_be_configured() -> None:
@@ -342,17 +344,17 @@ def test_what_is_made_up_of_a_broker_that_has_lost_a_client_costs_a_report_at_mo
     network.run(5.0)
     (served,) = sessions_of(network)
     body = encode_report_ack(NO_REPORT, served.session.number, "no such session")
-    before = network.hops_of(Kind.REPORT, between_brokers=False)
+    before = network.hops_of(MeshKind.REPORT, between_brokers=False)
     for frame, reports in (
-        (Frame(Kind.REPORT_ACK, 1, host.node_id, body=body), 1),
-        (Frame(Kind.HELLO, 1, sequence=77), 2),
-        (Frame(Kind.HELLO, 2, sequence=78), 2),
+        (Frame(MeshKind.REPORT_ACK, 1, host.node_id, body=body), 1),
+        (Frame(CommonKind.HELLO, 1, sequence=77), 2),
+        (Frame(CommonKind.HELLO, 2, sequence=78), 2),
     ):
         network.run(1.5)
         for _ in range(10):
             host.hear(frame.encode(), frame.originator)
             network.run(0.01)
-        assert network.hops_of(Kind.REPORT, between_brokers=False) - before == reports
+        assert network.hops_of(MeshKind.REPORT, between_brokers=False) - before == reports
     assert len(sessions_of(network)) == 1
 
 
@@ -371,11 +373,11 @@ def test_a_report_of_what_cannot_be_is_refused_by_the_broker() -> None:
     host = network.client((125.0, 125.0))
     status = ClientStatus((125.0, 125.0), (2000.0, 125.0), 3.0, 0.0, 0.0)
     report = Report(1, status, (), ())
-    host.send(BROADCAST, Frame(Kind.REPORT, host.node_id, body=report.encode()).encode())
+    host.send(BROADCAST, Frame(MeshKind.REPORT, host.node_id, body=report.encode()).encode())
     backwards = report._replace(status=status._replace(velocity=-3.0))
-    host.send(BROADCAST, Frame(Kind.REPORT, host.node_id, body=backwards.encode()).encode())
+    host.send(BROADCAST, Frame(MeshKind.REPORT, host.node_id, body=backwards.encode()).encode())
     network.run(1.0)
-    (answer,) = network.frames(Kind.REPORT_ACK)
+    (answer,) = network.frames(MeshKind.REPORT_ACK)
     assert "2000.0,125.0 is outside the area 0,0,750,750" in str(decode_report_ack(answer.body)[2])
     counters = network.counters()
     assert (counters["reports refused"], counters["malformed"]) == (1, 1)
@@ -404,7 +406,7 @@ def test_a_number_that_nothing_follows_shuts_a_client_out_for_a_lease_at_most() 
     network.run(2.0)
     # Somebody reports in its name, and an answer in a broker's name says so.
     report = Report(MAX_NUMBER, ClientStatus((125.0, 125.0), (125.0, 125.0), 0.0, 0.0, 0.0), (), ())
-    frame = Frame(Kind.REPORT, host.node_id, body=report.encode())
+    frame = Frame(MeshKind.REPORT, host.node_id, body=report.encode())
     network.nodes[1].hear(frame.encode(), host.node_id)
     host.subscribe("news")
     network.run(5.0)
@@ -444,13 +446,13 @@ def test_orders_and_refusals_that_are_made_up_fill_no_memory(
     pattern = encode_pattern(Filter.parse(["news"]))
     for client in range(1, 101):
         order = Propagated(client, SessionKey(1, 1), SessionKey(9, 1), pattern)
-        frame = Frame(Kind.PROPAGATED, 77, ttl=9, body=order.encode())
+        frame = Frame(MeshKind.PROPAGATED, 77, ttl=9, body=order.encode())
         network.nodes[5].hear(frame.encode(), 77)
     assert network.counters()["no room for what waits"] > 50
-    (*_, report) = network.frames(Kind.REPORT)
+    (*_, report) = network.frames(MeshKind.REPORT)
     number = decode_report(report.body).number
     for refused in range(100):
         body = encode_report_ack(number, 0, f"{refused} {1000 * 'x'}")
-        host.hear(Frame(Kind.REPORT_ACK, 1, host.node_id, body=body).encode(), 1)
+        host.hear(Frame(MeshKind.REPORT_ACK, 1, host.node_id, body=body).encode(), 1)
     assert len(host.service.counters) < 50
     assert len(host.service.status()["refused last"]) == 200

@@ -10,12 +10,14 @@ import pytest
 
 from nodeapp import wire
 from nodeapp.client_port import ClientTable
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.identifiers import identifier
-from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules
+from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayKind, OverlayRules
 from nodeapp.pubsub.overlay.peer import SemanticOverlay
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.routing.aodv_wire import AodvKind
+from nodeapp.wire import Frame, WireError
 from tests.nodeapp.network import SimHost, SimNetwork, create_service
 
 STOCKS = "ABCDE"
@@ -89,7 +91,7 @@ def test_an_overlay_on_an_ad_hoc_network_is_the_same() -> None:
     assert network.nodes[4].publish("stock=A", "price=500") is None
     network.run(3.0)
     assert got(network, 4, 1) == expected(wanted, "A", 500)
-    assert network.frames(Kind.ROUTE_REQUEST)
+    assert network.frames(AodvKind.ROUTE_REQUEST)
 
 
 def test_peers_of_equal_interests_are_a_ring_and_the_next_takes_over() -> None:
@@ -173,7 +175,7 @@ def test_members_of_a_ring_that_restart_are_members_again(
     rings = [ring(host) for host in network.nodes.values()]
     assert all(each == rings[0] for each in rings)
     assert set(rings[0]) == set(network.nodes)
-    assert len(network.frames(Kind.RING)) < 5 * count**2
+    assert len(network.frames(OverlayKind.RING)) < 5 * count**2
 
 
 @pytest.mark.parametrize("discovery", ["join", "static"])
@@ -228,12 +230,12 @@ def test_a_farewell_that_comes_late_ends_nothing_new() -> None:
     joined = mine.ring[2]
     (late,) = mine.codec.leave(joined - 1)
     for body, left in ((late, {1, 2}), (mine.codec.leave(joined)[0], {1})):
-        network.nodes[1].hear(Frame(Kind.LEAVE, 2, 1, ttl=1, body=body).encode(), 2)
+        network.nodes[1].hear(Frame(OverlayKind.LEAVE, 2, 1, ttl=1, body=body).encode(), 2)
         assert set(mine.ring) == left
     described = service(network.nodes[2]).membership.around.me
     assert described is not None
     old = mine.codec.announcement(described)
-    network.nodes[1].hear(Frame(Kind.ANNOUNCE, 2, 1, ttl=1, body=old).encode(), 2)
+    network.nodes[1].hear(Frame(OverlayKind.ANNOUNCE, 2, 1, ttl=1, body=old).encode(), 2)
     assert set(mine.ring) == {1}
 
 
@@ -247,8 +249,8 @@ def test_links_to_peers_that_leave_or_fail_are_repaired() -> None:
     for host in network.nodes.values():
         if host.node_id not in (5, 9):
             assert not {5, 9} & service(host).membership.around.links().keys()
-    assert network.frames(Kind.LEAVE)
-    assert network.frames(Kind.PEER_FAILED)
+    assert network.frames(OverlayKind.LEAVE)
+    assert network.frames(OverlayKind.PEER_FAILED)
     for number, stock in enumerate(STOCKS, start=1):
         assert network.nodes[1].publish(f"stock={stock}", "price=444") is None
         network.run(2.0)
@@ -278,8 +280,8 @@ def test_a_hypercube_goes_on_as_peers_leave_fail_and_come_back() -> None:
     assert missed(6, {2, 3, 5}) > 0  # those beyond the failed peers, which nobody has missed yet
     network.run(5.0)
     assert missed(11, {2, 3, 5}) == 0
-    assert {frame.originator for frame in network.frames(Kind.LEAVE)} == {5}
-    news = {wire.decode_body(frame.body)[0] for frame in network.frames(Kind.PEER_FAILED)}
+    assert {frame.originator for frame in network.frames(OverlayKind.LEAVE)} == {5}
+    news = {wire.decode_body(frame.body)[0] for frame in network.frames(OverlayKind.PEER_FAILED)}
     assert news == {2, 3}
 
     network.nodes[2].failed = False  # as it was: it has heard of nothing
@@ -297,8 +299,10 @@ def test_a_hypercube_goes_on_as_peers_leave_fail_and_come_back() -> None:
     assert got(network, 3, 1) == expected(wanted, "B", 444) - {5}
     network.sent.clear()
     network.run(5.0)
-    assert not network.frames(Kind.PEER_FAILED)
-    beats = [each.destination for each in network.frames(Kind.HEARTBEAT) if each.originator == 1]
+    assert not network.frames(OverlayKind.PEER_FAILED)
+    beats = [
+        each.destination for each in network.frames(OverlayKind.HEARTBEAT) if each.originator == 1
+    ]
     assert len(set(beats)) < 12  # along links alone
 
 
@@ -310,18 +314,20 @@ def test_a_hypercube_does_not_believe_that_a_peer_has_failed_whose_heartbeats_co
     network.run(1.0)
     chosen = {
         (frame.originator, node)
-        for frame in network.frames(Kind.HEARTBEAT)
+        for frame in network.frames(OverlayKind.HEARTBEAT)
         for node in messages.read_heartbeat(frame.body)[0]
     }
     chooser, host = min(pair for pair in chosen if pair[::-1] not in chosen)
     victim = network.nodes[host]
     liar = next(node for node in network.nodes if node not in (chooser, host))
     news = messages.failed(chooser, ())
-    victim.hear(Frame(Kind.PEER_FAILED, liar, host, ttl=1, body=news).encode(), liar)
+    victim.hear(Frame(OverlayKind.PEER_FAILED, liar, host, ttl=1, body=news).encode(), liar)
     assert victim.service.counters["failures not believed"] == 1
     network.sent.clear()
     network.run(2.0)
-    assert not network.frames(Kind.PEER_FAILED)  # nor does it tell the peer that it counts so
+    assert not network.frames(
+        OverlayKind.PEER_FAILED
+    )  # nor does it tell the peer that it counts so
 
 
 def test_a_hypercube_peer_that_leaves_twice_lingers_both_times() -> None:
@@ -356,11 +362,17 @@ def test_a_hypercube_has_no_place_for_lies_garbage_and_other_rules() -> None:
     peer = Peer(3, 0, identifier(frozenset(), 1024, 3), with_shared(frozenset()))
     space = stranger.service.parameters.space  # type: ignore[attr-defined]
     lie = Codec(OverlayRules(1024, 3, space)).announcement(Described(peer, 0))
-    for kind in (Kind.ANNOUNCE, Kind.JOIN_QUERY, Kind.HEARTBEAT, Kind.LEAVE, Kind.PEER_FAILED):
+    for kind in (
+        OverlayKind.ANNOUNCE,
+        OverlayKind.JOIN_QUERY,
+        OverlayKind.HEARTBEAT,
+        OverlayKind.LEAVE,
+        OverlayKind.PEER_FAILED,
+    ):
         for body in (lie, b"", wire.encode_body([3]), wire.encode_body({"node": 3})):
             network.nodes[1].hear(Frame(kind, 2, 1, ttl=1, body=body).encode(), 2)
     news = wire.encode_body([3, []])
-    network.nodes[1].hear(Frame(Kind.PEER_FAILED, 2, 1, ttl=1, body=news).encode(), 2)
+    network.nodes[1].hear(Frame(OverlayKind.PEER_FAILED, 2, 1, ttl=1, body=news).encode(), 2)
     counters = network.nodes[1].service.counters
     assert counters["malformed"] >= 17
     assert counters["other rules"] >= 1
@@ -394,7 +406,7 @@ def test_a_bootstrap_peer_that_is_not_there_is_asked_again_and_then_named() -> N
     refused = network.nodes[1].publish("stock=A", "price=2")
     assert refused is not None
     assert "no answer from bootstrap peer 2" in refused
-    assert len(network.frames(Kind.JOIN_QUERY)) == 3
+    assert len(network.frames(OverlayKind.JOIN_QUERY)) == 3
 
 
 def test_what_is_outside_the_space_is_refused() -> None:
@@ -418,7 +430,7 @@ def test_a_peer_that_lies_or_sends_garbage_changes_nothing() -> None:
     other = Described(Peer(2, 7, codec_identifier({5}), with_shared({5})), 0)  # as if it were 2
     bodies = [codec.link(liar, added=True), codec.link(other, added=True), b"", b"\xff" * 40]
     rng = random.Random(4)
-    for kind in (*range(20, 30), Kind.EVENT):
+    for kind in (*range(20, 30), CommonKind.EVENT):
         samples = [*bodies, rng.randbytes(60), wire.encode_body([[1, -1], "x", {"a": 1}])]
         for body in samples:
             frame = Frame(kind, 3, 1, 3, 1, ttl=0, hops=1, body=body)
@@ -451,7 +463,7 @@ def test_news_that_a_peer_has_failed_is_not_believed_while_it_is_heard() -> None
     around = service(network.nodes[1]).membership.around
     assert 2 in around.links()
     body = wire.encode_body([2, [1]])
-    news = Frame(Kind.PEER_FAILED, 3, 1, hops=1, body=body)
+    news = Frame(OverlayKind.PEER_FAILED, 3, 1, hops=1, body=body)
     network.nodes[1].hear(news.encode(), 3)
     assert 2 in around.links()
     assert service(network.nodes[1]).counters["failures not believed"] == 1
