@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, Final
 
+from mininet.cli import CLI as MininetCLI
 from mininet.log import error, output
 
 from emulation.mn.nodes import RadioNode
@@ -36,6 +37,12 @@ class CLI(Prompt):
     """The prompt of a script's network; returns when the user leaves it."""
 
     prompt = "mininet-wifi> "
+
+    def __new__(cls, mn_wifi: Any, *arguments: Any, **options: Any) -> Any:
+        """Return Mininet's own prompt for a network of Mininet's own."""
+        if hasattr(mn_wifi, "session"):
+            return super().__new__(cls)
+        return MininetCLI(mn_wifi, *arguments, **options)
 
     def __init__(
         self, mn_wifi: Any, stdin: Any = sys.stdin, script: Any = None, cmd: str | None = None

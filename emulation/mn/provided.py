@@ -14,6 +14,7 @@ from functools import partial
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
+import mininet.cli
 import mininet.node
 from mininet.link import Intf, Link, TCIntf
 from mininet.net import Mininet
@@ -188,6 +189,7 @@ def provide(session: Session, opened: list[Any]) -> None:
     Mininet.inited = True  # it would change limits of the machine
     # What a shell prints need not be text: telnet shows the first message of a remote controller.
     mininet.node.getincrementaldecoder = partial(getincrementaldecoder("utf-8"), "replace")
+    mininet.cli.CLI = cli.CLI  # which many scripts take
     sys.modules.update(modules(session, opened))
     sys.meta_path.insert(0, Refuser())
 

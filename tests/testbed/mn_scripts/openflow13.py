@@ -1,7 +1,7 @@
-"""A switch and an access point that speak OpenFlow 1.3 only, with Mininet's own controller."""
+"""Bridges that speak OpenFlow 1.3 only, with Mininet's own controller and prompt."""
 
+from mininet.cli import CLI
 from mininet.node import Controller
-from mn_wifi.cli import CLI
 from mn_wifi.net import Mininet_wifi
 
 net = Mininet_wifi(controller=Controller)
