@@ -16,7 +16,7 @@ from emulation.vm.waiting import all_backends
 from emulation.workloads.registry import workload_names, workload_parameters, workload_summary
 from nodeapp.parameters import Parameter, suggestion
 from nodeapp.pubsub.registry import MIDDLEWARE, PROTOCOLS, SYSTEMS
-from spark_analysis.papers.registry import PAPERS, papers_rows
+from spark_analysis.papers.registry import PAPERS, paper_summary
 from testbed import completing
 from testbed.options import USAGE, JsonOption, fail
 from testbed.outcome import print_json
@@ -59,6 +59,7 @@ def list_(
                 table.add_row(*map(escape, row))
             out.print(table)
         out.print("Parameters of a topology, workload or protocol: list NAME")
+        out.print("What the runs of a paper cost: reproduce --list")
         return
     try:
         if name in SYSTEMS:
@@ -105,7 +106,7 @@ def _everything() -> dict[str, list[tuple[str, str]]]:
         "Protocols": [(n, entry.summary) for n, entry in PROTOCOLS.items()],
         "Middleware": [(n, entry.summary) for n, entry in MIDDLEWARE.items()],
         "Backends": [(n, entry.summary) for n, entry in all_backends().items()],
-        "Papers": [(n, f"{what}\n{costs}".strip()) for n, what, costs in papers_rows()],
+        "Papers": [(n, paper_summary(n)) for n in PAPERS],
     }
 
 

@@ -287,8 +287,10 @@ def serve(
         config = load(Path(arguments[0]))
         die_with_parent(parent=config.parent)
         allow_descriptors()  # two a station
-        # Whoever sees the control socket may end the medium: a signal waits for its handler.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
+        # Whoever sees the control socket may end the medium, even before it runs.
+        early: list[int] = []
+        for number in _ENDINGS:
+            signal.signal(number, lambda number, _: early.append(number))
         medium = medium_of(config)
     except (TapError, DeviceError, ControlError, OSError) as error:
         reason = explained(error) if isinstance(error, OSError) else error
@@ -300,7 +302,8 @@ def serve(
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         for number in _ENDINGS:
             signal.signal(number, lambda *_: medium.stop())
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
+        if early:
+            medium.stop()
         exact_timers()
         medium.priority = raise_priority(config.priority)
         # Objects built so far live as long as the process: collections need not visit them again.

@@ -1,10 +1,11 @@
 """A learning switch's controller: `controller ptcp:6653`, in the place of OpenFlow's reference one.
 
-Theory of operation.  OpenFlow 1.0 (the version that Open vSwitch and Mininet use unless told
-otherwise) over TCP.  A frame that matches no flow is sent to the controller (packet in), which
-learns the port of its source.  If the port of the destination is known, the pair gets a flow for
-some seconds, which this frame follows; else it is flooded.  A station that moves to another access
-point is learnt again at its new port, and the flows that lead to the old one are removed.
+Theory of operation.  OpenFlow over TCP: 1.0, which Open vSwitch and Mininet use unless told
+otherwise, and 1.3 with a bridge that has no 1.0 (`protocols='OpenFlow13'`).  A frame that matches
+no flow is sent to the controller (packet in), which learns the port of its source.  If the port of
+the destination is known, the pair gets a flow for some seconds, which this frame follows; else it
+is flooded.  A station that moves to another access point is learnt again at its new port, and the
+flows that lead to the old one are removed.
 
 Departure from the reference controller: flows match in-port, source and destination only.
 It uses only the standard library, so it starts in a tenth of a second.
@@ -15,93 +16,189 @@ It uses only the standard library, so it starts in a tenth of a second.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import struct
 import sys
 from collections.abc import Callable
 from typing import Final
 
-VERSION: Final = 1
 HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY = 0, 1, 2, 3
 FEATURES_REQUEST, FEATURES_REPLY, SET_CONFIG, PACKET_IN, PACKET_OUT, FLOW_MOD = 5, 6, 9, 10, 13, 14
 HEADER: Final = struct.Struct("!BBHI")
-FLOOD: Final = 0xFFFB
 NO_BUFFER: Final = 0xFFFFFFFF
-WILDCARDS: Final = 0x3FFFFF & ~(1 | 4 | 8)
-"""OFPFW_ALL without in-port, source and destination."""
-ONLY_TARGET: Final = 0x3FFFFF & ~8
-DELETE: Final = 3
+ADD, DELETE = 0, 3
 IDLE_SECONDS: Final = 5
 PORT: Final = 6653
 
 
-def message(kind: int, transaction: int, body: bytes = b"") -> bytes:
-    return HEADER.pack(VERSION, kind, HEADER.size + len(body), transaction) + body
+class OpenFlow10:
+    """The messages of version 1.0 that a learning switch needs."""
+
+    version: Final = 1
+    flood: Final = 0xFFFB
+    wildcards: Final = 0x3FFFFF & ~(1 | 4 | 8)
+    """OFPFW_ALL without in-port, source and destination."""
+    only_target: Final = 0x3FFFFF & ~8
+
+    def begin(self) -> list[bytes]:
+        """Return the flows that a bridge needs at first, for frames that match no other: none."""
+        return []
+
+    def packet_in(self, body: bytes) -> tuple[int, int, bytes]:
+        """Return the buffer, the port and the frame of a packet in."""
+        buffer, _length, port = struct.unpack_from("!IHH", body)
+        return buffer, port, body[10:]
+
+    def output(self, port: int) -> bytes:
+        """Return the action that sends a frame out of a port."""
+        return struct.pack("!HHHH", 0, 8, port, 0xFFFF)
+
+    def packet_out(self, buffer: int, port: int, out: int) -> bytes:
+        """Return the head of a packet out, which came from a port."""
+        return struct.pack("!IHH", buffer, port, 8) + self.output(out)
+
+    def flow(self, port: int, source: bytes, target: bytes, out: int) -> bytes:
+        """Return the flow of frames from a port, between two addresses."""
+        match = struct.pack("!IH", self.wildcards, port) + source + target + bytes(22)
+        rule = struct.pack("!QHHHHIHH", 0, ADD, IDLE_SECONDS, 0, 1, NO_BUFFER, 0xFFFF, 0)
+        return match + rule + self.output(out)
+
+    def forget(self, target: bytes) -> bytes:
+        """Return the removal of all flows to an address."""
+        match = struct.pack("!IH", self.only_target, 0) + bytes(6) + target + bytes(22)
+        return match + struct.pack("!QHHHHIHH", 0, DELETE, 0, 0, 0, NO_BUFFER, 0xFFFF, 0)
 
 
-def output(port: int) -> bytes:
-    """Return the action that sends a frame out of a port."""
-    return struct.pack("!HHHH", 0, 8, port, 0xFFFF)
+class OpenFlow13:
+    """The same of version 1.3."""
+
+    version: Final = 4
+    flood: Final = 0xFFFFFFFB
+    to_controller: Final = 0xFFFFFFFD
+    any: Final = 0xFFFFFFFF
+    all_tables: Final = 0xFF
+    in_port, eth_dst, eth_src = (0x8000 << 16 | field << 9 for field in (0, 3, 4))
+    """Heads of match fields (OXM), without their lengths."""
+
+    def begin(self) -> list[bytes]:
+        """Return the flow of frames that match no other: unlike 1.0, it must be made."""
+        return [self._modify(ADD, b"", 0, 0, self.output(self.to_controller))]
+
+    def packet_in(self, body: bytes) -> tuple[int, int, bytes]:
+        """Return the buffer, the port and the frame of a packet in."""
+        (buffer,), (length,) = struct.unpack_from("!I", body), struct.unpack_from("!H", body, 18)
+        port, at = 0, 20
+        while at + 4 <= 16 + length:
+            (head,) = struct.unpack_from("!I", body, at)
+            if head & ~0x1FF == self.in_port:
+                (port,) = struct.unpack_from("!I", body, at + 4)
+            at += 4 + (head & 0xFF)
+        return buffer, port, body[16 + -(-length // 8) * 8 + 2 :]
+
+    def output(self, port: int) -> bytes:
+        """Return the action that sends a frame out of a port."""
+        return struct.pack("!HHIH6x", 0, 16, port, 0xFFFF)
+
+    def packet_out(self, buffer: int, port: int, out: int) -> bytes:
+        """Return the head of a packet out, which came from a port."""
+        return struct.pack("!IIH6x", buffer, port, 16) + self.output(out)
+
+    def flow(self, port: int, source: bytes, target: bytes, out: int) -> bytes:
+        """Return the flow of frames from a port, between two addresses."""
+        fields = struct.pack("!II", self.in_port | 4, port)
+        for head, address in ((self.eth_dst, target), (self.eth_src, source)):
+            fields += struct.pack("!I", head | 6) + address
+        return self._modify(ADD, fields, IDLE_SECONDS, 1, self.output(out))
+
+    def forget(self, target: bytes) -> bytes:
+        """Return the removal of all flows to an address."""
+        return self._modify(DELETE, struct.pack("!I", self.eth_dst | 6) + target, 0, 0, b"")
+
+    def _modify(
+        self, command: int, fields: bytes, idle: int, priority: int, actions: bytes
+    ) -> bytes:
+        table = self.all_tables if command == DELETE else 0
+        head = struct.pack("!QQBBHHH", 0, 0, table, command, idle, 0, priority)
+        head += struct.pack("!IIIH2x", NO_BUFFER, self.any, self.any, 0)
+        match = struct.pack("!HH", 1, 4 + len(fields)) + fields
+        match += bytes(-len(match) % 8)
+        apply = struct.pack("!HH4x", 4, 8 + len(actions)) + actions if actions else b""
+        return head + match + apply
+
+
+VERSIONS: Final = {dialect.version: dialect for dialect in (OpenFlow10, OpenFlow13)}
 
 
 class Learner:
     """One bridge: which port leads to which Ethernet address."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
-        self._send = send
+        self._write = send
+        self.language: OpenFlow10 | OpenFlow13 = OpenFlow10()
         self.ports: dict[bytes, int] = {}
 
-    def greet(self) -> None:
-        """Send the greeting that opens a connection."""
-        self._send(message(HELLO, 0) + message(FEATURES_REQUEST, 1))
+    def _send(self, kind: int, transaction: int, body: bytes = b"") -> None:
+        head = HEADER.pack(self.language.version, kind, HEADER.size + len(body), transaction)
+        self._write(head + body)
+
+    def greeted(self, version: int, body: bytes) -> bool:
+        """Answer a greeting in the least version that is spoken here; return whether one is.
+
+        The greeting offers nothing else: of several, both ends would take the highest.
+        """
+        theirs = list(range(1, version + 1))
+        if len(body) >= 8 and body[:2] == b"\0\1":
+            (known,) = struct.unpack_from("!I", body, 4)
+            theirs = [number for number in range(32) if known >> number & 1]
+        common = [number for number in VERSIONS if number in theirs]
+        if not common:
+            return False
+        self.language = VERSIONS[min(common)]()
+        self._send(HELLO, 0, struct.pack("!HHI", 1, 8, 1 << self.language.version))
+        self._send(FEATURES_REQUEST, 1)
+        return True
 
     def received(self, kind: int, transaction: int, body: bytes) -> None:
         """Take a message."""
         if kind == ECHO_REQUEST:
-            self._send(message(ECHO_REPLY, transaction, body))
+            self._send(ECHO_REPLY, transaction, body)
         elif kind == FEATURES_REPLY:
-            self._send(message(SET_CONFIG, 2, struct.pack("!HH", 0, 0xFFFF)))
+            self._send(SET_CONFIG, 2, struct.pack("!HH", 0, 0xFFFF))
+            for flow in self.language.begin():
+                self._send(FLOW_MOD, 3, flow)
         elif kind == PACKET_IN and len(body) >= 24:
-            self._packet(transaction, body)
+            self._packet(transaction, *self.language.packet_in(body))
 
-    def _packet(self, transaction: int, body: bytes) -> None:
-        buffer, _length, port = struct.unpack_from("!IHH", body)
-        frame = body[10:]
+    def _packet(self, transaction: int, buffer: int, port: int, frame: bytes) -> None:
         target, source = frame[:6], frame[6:12]
-        if self.ports.get(source, port) != port:
-            self._forget(source)
+        if self.ports.get(source, port) != port:  # flows lead to where it was
+            self._send(FLOW_MOD, 0, self.language.forget(source))
         self.ports[source] = port
         out = self.ports.get(target)
         if out is None or target[0] & 1:
-            out = FLOOD
+            out = self.language.flood
         elif out == port:
             return
         else:
-            match = struct.pack("!IH", WILDCARDS, port) + source + target + bytes(22)
-            rule = struct.pack("!QHHHHIHH", 0, 0, IDLE_SECONDS, 0, 1, NO_BUFFER, 0xFFFF, 0)
-            self._send(message(FLOW_MOD, transaction, match + rule + output(out)))
-        head = struct.pack("!IHH", buffer, port, 8) + output(out)
-        self._send(message(PACKET_OUT, transaction, head + (frame if buffer == NO_BUFFER else b"")))
-
-    def _forget(self, address: bytes) -> None:
-        """Remove the flows that lead to an address that has moved."""
-        match = struct.pack("!IH", ONLY_TARGET, 0) + bytes(6) + address + bytes(22)
-        rule = struct.pack("!QHHHHIHH", 0, DELETE, 0, 0, 0, NO_BUFFER, 0xFFFF, 0)
-        self._send(message(FLOW_MOD, 0, match + rule))
+            self._send(FLOW_MOD, transaction, self.language.flow(port, source, target, out))
+        head = self.language.packet_out(buffer, port, out)
+        self._send(PACKET_OUT, transaction, head + (frame if buffer == NO_BUFFER else b""))
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Serve one bridge until it goes."""
     learner = Learner(writer.write)
-    learner.greet()
-    try:
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
             version, kind, length, transaction = HEADER.unpack(await reader.readexactly(8))
             body = await reader.readexactly(max(0, length - HEADER.size))
-            if version == VERSION or kind == HELLO:
+            if kind == HELLO:
+                if not learner.greeted(version, body):
+                    break
+            elif version == learner.language.version:
                 learner.received(kind, transaction, body)
             await writer.drain()
-    except (asyncio.IncompleteReadError, ConnectionError):
-        writer.close()
+    writer.close()
 
 
 async def serve(port: int) -> None:

@@ -34,8 +34,7 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.vm import kernel, mirror, tools
 from emulation.vm.inputs import DEBIAN_PACKAGES, PYTHON, SUITE, ImageInputs, inputs_of
 from emulation.vm.locks import locked
-from emulation.vm.machine import start_tied
-from emulation.vm.qemu import pad
+from emulation.vm.qemu import pad, start_tied
 
 CACHE_VARIABLE: Final = "TESTBED_VM_CACHE"
 NEEDED: Final = 1600 << 20

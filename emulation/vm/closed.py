@@ -32,10 +32,12 @@ from emulation.network.interrupts import Interrupts
 from emulation.network.processes import PROJECT
 from emulation.vm import qemu
 from emulation.vm.code import pack
+from emulation.vm.kept import TAG, in_memory
 from emulation.vm.logs import failure, time_is_up
-from emulation.vm.machine import Bootable, Sink
+from emulation.vm.machine import Sink
 from emulation.vm.preloaded import DESCRIPTION, FILES
-from emulation.vm.saved import TAG, Closed, in_memory, running, saved
+from emulation.vm.qemu import Bootable
+from emulation.vm.saved import Closed, running, saved
 
 SPACE: Final = 1 << 30
 """Bytes that the job, and the results, may have; memory is used only for those that they have."""

@@ -5,38 +5,42 @@ leads to the agent in the guest (`guest/agent.py`, framing in `channel`), its se
 log file.  `Machine` boots the guest, mounts the shares, runs commands one after the other and shuts
 down; `run_in_vm` does all that for one command.
 
-The guest's clock is checked against the host's.  If Linux does not know the rate of the time stamp
-counter, it measures it at boot against the interval timer (PIT).  If the processor is emulated and
-the host busy, that sometimes goes wrong by any factor: in one boot of thirty on two cores with four
-machines booting side by side (36.9 MHz instead of 2,596).  Everything that the guest then measures
-is wrong, and its time limits expire at once.  The kernel notices that the power management timer
-disagrees, but keeps its value.
+An emulated machine that has booted is saved (`emulation.vm.kept`), before it mounts anything of the
+host, with a process that has loaded what commands of the testbed need (`emulation.vm.preloaded`):
+the next one begins there, and is ready in a fraction of the time.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import secrets
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import IO, Any, Final, Self
 
 import psutil
 
 from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
-from emulation.network.processes import share_as
+from emulation.network.warm import ROOM
 from emulation.vm import channel, qemu
+from emulation.vm.clock import Reading, clock_rate, is_right, is_wrong
+from emulation.vm.kept import FOLDER, LOCK, TAG, in_memory, keep, kept, key_of, new_files, path_of
+from emulation.vm.locks import locked
 from emulation.vm.logs import failure, how_it_ended, time_is_up
-from emulation.vm.qemu import Hardware, Share
+from emulation.vm.qemu import Bootable, Hardware, Share, start_tied
+from emulation.vm.qmp import Qmp
 
 BOOT_LIMIT: Final = 120.0
 """Seconds until the agent must answer; measured: 4 with emulation on an idle machine."""
@@ -58,26 +62,9 @@ WRAP_UP: Final = 60.0
 """Seconds that an interrupted command may take to stop everything and write its captures."""
 POLL: Final = 0.2
 CHUNK: Final = 1 << 16
+PRELOADED: Final = ("python3", "-m", "emulation.vm.preloaded", "piped")
 
 Sink = Callable[[bytes], None]
-TOLERANCE: Final = 0.02
-"""Share by which a guest's clock may differ from the host's; Linux corrects less than 1 %."""
-
-
-class Bootable(Protocol):
-    """A bootable image, as of `emulation.vm.build`."""
-
-    @property
-    def kernel(self) -> Path:
-        """The kernel, ELF."""
-
-    @property
-    def initramfs(self) -> Path:
-        """The initramfs."""
-
-    @property
-    def root(self) -> Path:
-        """The root file system, squashfs."""
 
 
 class Machine:
@@ -91,16 +78,22 @@ class Machine:
         log: Path,
         interrupts: Interrupts | None = None,
         code: Path | None = None,
+        cache: Path | None = None,
     ) -> None:
         """Describe a machine; entering the context boots it.  The guest's console goes to `log`.
 
-        `code` is a squashfs whose folders hide those of the same name in the first share.
+        `code` is a squashfs whose folders hide those of the same name in the first share.  With
+        `cache`, an emulated machine that has it is saved there, or begins with what is there.
         """
         self.image, self.hardware, self.shares, self.log = image, hardware, tuple(shares), log
         self.boot_seconds = 0.0
         self.interrupts = interrupts
         """Signals that end this process's waits."""
         self._code = code
+        self._cache = cache if code is not None and hardware.accelerator == "tcg" else None
+        self._monitor: Qmp | None = None
+        self._waiting = False
+        """Whether a process that has loaded modules waits for a command."""
         self._receiver = channel.Receiver()
         self._process: subprocess.Popen[bytes] | None = None
         self._heard = 0.0
@@ -108,23 +101,11 @@ class Machine:
     def __enter__(self) -> Self:
         """Boot; retry if that hangs or the clock is wrong.  Raises `VmError`, KeyboardInterrupt."""
         began = time.monotonic()
-        boots = hangs = 0
         try:
-            while True:
-                boots += 1
-                self._start()
-                if not self._ready(BOOT_WORK if hangs == 0 else math.inf):
-                    hangs += 1
-                    if hangs == HANGS:
-                        raise self.failure("hangs while booting")
-                elif (wrong := self._set_up()) is None:
-                    break
-                elif boots == BOOTS:
-                    raise self.failure(
-                        f"has a clock {wrong[0]:.3g} to {wrong[1]:.3g} times as fast as this one, "
-                        f"after {BOOTS} boots: the processors are too busy, try again"
-                    )
-                self.kill()
+            if self._cache is None:
+                self._boot(None)
+            else:
+                self._load_or_save(self._cache)
         except BaseException:
             self.kill()
             raise
@@ -149,23 +130,98 @@ class Machine:
 
     # -- begin and end -------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        """Start QEMU."""
+    def _load_or_save(self, cache: Path) -> None:
+        """Begin with a machine that was saved, or boot one and save it."""
+        hardware, target = self.hardware, self.shares[0].target
+        described = f"{hardware} {len(self.shares)} {self._code} {target} {qemu.KERNEL_ARGUMENTS}"
+        folder = cache / FOLDER / key_of(described, self.image.root)
+        if self._load(folder):
+            return
+        with locked(cache / LOCK, self.interrupts):
+            if not self._load(folder):  # another process may have booted it meanwhile
+                with ExitStack() as stack:
+                    self._boot((folder, *new_files(stack, hardware.memory)))
+
+    def _load(self, folder: Path) -> bool:
+        """Begin with a saved machine, if it is there and its clock goes right."""
+        with ExitStack() as stack:
+            files = kept(stack, folder, self.hardware.memory)
+            if files is None:
+                return False
+            ram, saved = files
+            state = stack.enter_context(in_memory("state"))
+            shutil.copyfileobj(saved, state)
+            state.flush()
+            try:
+                self._start((ram, state), boots=False)
+                self._do(f"loadvm {TAG}", "cont")
+                self._waiting = True
+                if self._set_up(None) is None:
+                    return True
+            except VmError:
+                pass  # it boots, which takes longer, or tells what is wrong
+        self.kill()
+        return False
+
+    def _boot(self, saved: tuple[Path, IO[bytes], IO[bytes]] | None) -> None:
+        """Boot, and save the machine in a folder with its files for RAM and state."""
+        boots = hangs = 0
+        while True:
+            boots += 1
+            self._start(None if saved is None else saved[1:])
+            if saved is not None:
+                self._do("cont")
+            if not self._ready(BOOT_WORK if hangs == 0 else math.inf):
+                hangs += 1
+                if hangs == HANGS:
+                    raise self.failure("hangs while booting")
+            elif (wrong := self._set_up(saved)) is None:
+                return
+            elif boots == BOOTS:
+                raise self.failure(
+                    f"has a clock {wrong[0]:.3g} to {wrong[1]:.3g} times as fast as this one, "
+                    f"after {BOOTS} boots: the processors are too busy, try again"
+                )
+            self.kill()
+
+    def _start(self, files: tuple[IO[bytes], IO[bytes]] | None, *, boots: bool = True) -> None:
+        """Start QEMU, with files for its RAM and state if it is to be saved or loaded."""
         self._receiver = channel.Receiver()
+        self._waiting = False
         self._control, control = socket.socketpair()
         self.terminal, terminal = socket.socketpair()
+        kernel = (self.image.kernel, self.image.initramfs) if boots else None
         try:
             with control, terminal:
-                inherited = (control.fileno(), terminal.fileno())
-                command = qemu.boot_options(
-                    self.hardware, self.image.kernel, self.image.initramfs, self.log
-                ) + qemu.machine_options(self.image.root, *inherited, self.shares, self._code)
+                ends = (control.fileno(), terminal.fileno())
+                command = qemu.boot_options(self.hardware, kernel, self.log)
+                command += qemu.machine_options(self.image.root, *ends, self.shares, self._code)
+                inherited = [*ends]
+                if files is not None:
+                    self._monitor = Qmp()
+                    monitor, memory = self._monitor.theirs.fileno(), self.hardware.memory
+                    ram, state = map(path_of, files)
+                    command += qemu.saved_options(ram, state, memory, monitor, boots=boots)
+                    inherited += [monitor, *(file.fileno() for file in files)]
                 self._process = start_tied(
                     command, pass_fds=inherited, stderr=self._errors_path().open("wb")
                 )
         except OSError as error:
             raise VmError(f"cannot start QEMU: {error.strerror}: {error.filename}") from error
         self._heard = time.monotonic()
+        if self._monitor is not None:
+            self._monitor.theirs.close()
+
+    def _do(self, *lines: str) -> None:
+        """Execute commands of the monitor.  Raises `VmError`."""
+        assert self._monitor is not None
+        try:
+            if not self._monitor.begun:
+                self._monitor.begin()
+            for line in lines:
+                self._monitor.human(line)
+        except EOFError:
+            raise self._death() from None
 
     def _ready(self, work: float) -> bool:
         """Await the agent; return False if the guest hangs: after `work` processor seconds."""
@@ -179,14 +235,18 @@ class Machine:
                     return False
         return False
 
-    def _set_up(self) -> tuple[float, float] | None:
-        """Mount the shares; return bounds of the rate of the clock if it is wrong, else None."""
+    def _set_up(
+        self, saved: tuple[Path, IO[bytes], IO[bytes]] | None
+    ) -> tuple[float, float] | None:
+        """Mount the shares; return bounds of the rate of the clock if it is wrong, else None.
+
+        Before that, save the machine if files are given for it.
+        """
         first = self._read_clock()
-        for number, share in enumerate(self.shares):
-            self._mount(qemu.tag(number), share)
-        if self._code is not None:
-            self.send(channel.message(op="mount code", target=str(self.shares[0].target)))
-            self._await_mounted(self._code)
+        if saved is None:
+            self._mount_all()
+        else:
+            self._load_modules()
         deadline = time.monotonic() + CLOCK_LIMIT
         while True:
             time.sleep(CLOCK_INTERVAL)
@@ -194,7 +254,49 @@ class Machine:
             if is_wrong(low, high):
                 return low, high
             if is_right(low, high) or time.monotonic() > deadline:
-                return None
+                break
+        if saved is not None:
+            self._do("stop", f"savevm {TAG}")
+            keep(*saved)
+            self._do("cont")
+            self.set_clock()
+            self._mount_all()
+        return None
+
+    def _load_modules(self) -> None:
+        """Start the process that loads what commands need, and await it."""
+        target = self.shares[0].target
+        self._mount_code("mount code")
+        variables = {"PYTHONPATH": str(target)}
+        self.begin([*PRELOADED, ROOM], target, variables, terminal=False)
+        deadline, errors = time.monotonic() + BOOT_LIMIT, b""
+        while time.monotonic() < deadline:
+            for kind, payload in self.receive(POLL):
+                if kind == channel.OUTPUT:
+                    self._waiting = True
+                    return
+                if kind == channel.ERRORS:
+                    errors += payload
+                elif channel.fields(payload)["op"] == "exit":
+                    last = errors.decode(errors="replace").strip().rpartition("\n")[2]
+                    raise self.failure(f"cannot load the testbed's modules: {last}")
+            if self.interrupts is not None:
+                self.interrupts.check()
+        raise self.failure("does not load the testbed's modules")
+
+    def _mount_all(self) -> None:
+        """Mount shares and code; those of a saved machine were mounted where a share belongs."""
+        if self._waiting:
+            self._mount_code("unmount code")
+        for number, share in enumerate(self.shares):
+            self._mount(qemu.tag(number), share)
+        if self._code is not None:
+            self._mount_code("mount code")
+
+    def _mount_code(self, operation: str) -> None:
+        assert self._code is not None
+        self.send(channel.message(op=operation, target=str(self.shares[0].target)))
+        self._await_mounted(self._code)
 
     def set_clock(self) -> None:
         """Set the guest's time of day, which drifts.  Raises `VmError`."""
@@ -243,6 +345,9 @@ class Machine:
             self._process.wait()
             self._control.close()
             self.terminal.close()
+            if self._monitor is not None:
+                self._monitor.close()
+                self._monitor = None
         if self._errors_path().exists() and self._errors_path().stat().st_size == 0:
             self._errors_path().unlink()
 
@@ -294,6 +399,16 @@ class Machine:
         self, argv: Sequence[str], folder: Path, environment: Mapping[str, str], terminal: bool
     ) -> None:
         """Start a command; its output comes from `receive`, or from the terminal."""
+        if self._waiting:
+            self._waiting = False
+            job: dict[str, Any] = {"seed": secrets.randbits(64)}
+            if list(argv[:2]) == ["python3", "-m"]:
+                job |= {"argv": list(argv), "folder": str(folder)}
+                job |= {"environment": dict(environment), "terminal": terminal}
+            self.send(channel.frame(channel.INPUT, json.dumps(job).encode() + b"\n"))
+            if "argv" in job:
+                return
+            self._expect("exit", time.monotonic() + BOOT_LIMIT, "does not begin the command")
         self.send(
             channel.message(
                 op="run",
@@ -369,32 +484,6 @@ class Machine:
         return self.log.with_suffix(".qemu")
 
 
-def start_tied(
-    command: Sequence[str],
-    *,
-    pass_fds: Sequence[int] = (),
-    stdout: Any = subprocess.DEVNULL,
-    stderr: Any = subprocess.DEVNULL,
-    environment: Mapping[str, str] | None = None,
-) -> subprocess.Popen[bytes]:
-    """Start a process that the kernel kills when this thread ends, detached from the terminal.
-
-    Call it from a thread that lives as long as the process should.  Its session shares processors
-    by this process's niceness if that is below 0; a machine that yields to everything hardly boots.
-    """
-    process = subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", "--", *command],
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        env=environment,
-        pass_fds=pass_fds,
-        start_new_session=True,
-    )
-    share_as(process.pid, min(0, os.getpriority(os.PRIO_PROCESS, 0)))
-    return process
-
-
 def exit_code(reply: Mapping[str, Any]) -> int:
     """Return the exit code of a command.  Raises `VmError` if it could not be started."""
     if "error" in reply:
@@ -407,29 +496,3 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-class Reading(NamedTuple):
-    """A guest's clock, and the host's before the request and after the reply; seconds."""
-
-    before: float
-    guest: float
-    after: float
-
-
-def clock_rate(first: Reading, last: Reading) -> tuple[float, float]:
-    """Return the least and the greatest rate, 1 = the host's, that two readings allow."""
-    guest = last.guest - first.guest
-    shortest = last.before - first.after
-    longest = last.after - first.before
-    return guest / longest, guest / shortest if shortest > 0 else float("inf")
-
-
-def is_wrong(low: float, high: float) -> bool:
-    """Return whether any rate within these bounds differs from the host's."""
-    return low > 1 + TOLERANCE or high < 1 - TOLERANCE
-
-
-def is_right(low: float, high: float) -> bool:
-    """Return whether every rate within these bounds is the host's, within the tolerance."""
-    return low >= 1 - TOLERANCE and high <= 1 + TOLERANCE

@@ -1,10 +1,11 @@
-"""The process of a closed machine that does its job (`emulation.vm.closed`), with modules loaded.
+"""The process of a machine that does its job, with modules loaded.
 
-    python -m emulation.vm.preloaded MODULE... ROOM
+    python -m emulation.vm.preloaded HOW ROOM
 
-It loads the modules, those of runs, and pauses the machine, which is saved in that state
-(`emulation.vm.saved`): each job begins there, with the random numbers of its own seed.  A command
-`python3 -m MODULE` is run by a fork of this process, which need not load the modules again.
+It loads the modules of runs.  Then a `closed` machine (`emulation.vm.closed`) is paused by this
+process, another (`emulation.vm.machine`) by the host, and saved in that state
+(`emulation.vm.kept`): each job begins there, with random numbers of its own.  A command `python3 -m
+MODULE` need not load the modules again: it is run by a fork of this process, or by itself.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import hashlib
 import importlib
 import json
 import os
+import random
 import socket
 import struct
 import subprocess
 import sys
 import tarfile
+import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,6 +30,11 @@ from typing import IO, Any, Final
 
 from emulation.network.warm import NURSERY, nursery, run_as_main
 
+MODULES: Final = Path(__file__).with_name("guest") / "modules"
+"""What runs and their helpers load, a line each."""
+TOP: Final = "testbed"
+"""The package whose modules look at the terminal when they are loaded."""
+TERMINAL: Final = "/dev/hvc0"
 CODE: Final = Path("/testbed")
 """Where the guest has the project's code, its working folder."""
 JOB: Final = Path("/job")
@@ -47,28 +55,70 @@ RESEED: Final = 0x5207
 """Requests to Linux's random numbers (random(4)): count these bits as random, and use them now."""
 
 
-def main(modules: Sequence[str]) -> None:
-    """Load, pause, and do the job.  Raises OSError and `tarfile.TarError` if there is none."""
-    for module in modules:
-        importlib.import_module(module)
-    gc.collect()
-    gc.freeze()  # memory shared with forks stays shared
+def closed() -> None:
+    """Pause the machine, and do the job in a region of its memory.
+
+    Raises OSError and `tarfile.TarError` if there is none.
+    """
     pause()
     # Whoever looked for partitions has read the region before the job was there.
     subprocess.run(["/bin/busybox", "blockdev", "--flushbufs", REGION], check=True)
     with Path(REGION).open("rb") as region:
         job = unpack(region)
     renew_randomness(job["seed"])
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(SOCKET)
-        listener.listen()
-        if os.fork() == 0:
-            nursery(listener)
+    start_nursery()
     job_process = os.fork()
     if job_process == 0:
         run(job["command"], job["environment"], merged=job["merged"])
     _, status = os.waitpid(job_process, 0)
     (JOB / "code").write_text(str(os.waitstatus_to_exitcode(status) % 256), encoding="ascii")
+
+
+def piped() -> None:
+    """Say that the modules are loaded; be the job that comes by standard input, if any does."""
+    print(flush=True)
+    job = json.loads(sys.stdin.readline() or "null")
+    if job is None:  # the machine ends
+        return
+    renew_randomness(job["seed"])
+    random.seed()
+    if "argv" not in job:
+        return
+    start_nursery()
+    os.chdir(job["folder"])
+    sys.path[0] = job["folder"]
+    if job["terminal"]:
+        take_terminal()
+    try:
+        run(job["argv"], job["environment"], merged=False)
+    finally:
+        if job["terminal"]:
+            sys.stdout.flush()
+            termios.tcdrain(1)
+
+
+def start_nursery() -> None:
+    """Fork the process that forks the helpers of runs."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with listener:
+        listener.bind(SOCKET)
+        listener.listen()
+        if os.fork() == 0:
+            os.setsid()  # signals are for the job
+            nursery(listener)
+
+
+def take_terminal() -> None:
+    """Make the machine's terminal that of this session, and its standard streams."""
+    terminal = os.open(TERMINAL, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(terminal, descriptor)
+    os.close(terminal)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    sys.stdin, sys.stdout, sys.stderr = map(os.fdopen, range(3), "rww")
+    for name in list(sys.modules):
+        if name.partition(".")[0] == TOP:
+            del sys.modules[name]
 
 
 def pause() -> None:
@@ -119,5 +169,14 @@ def run(command: Sequence[str], environment: Mapping[str, str], *, merged: bool)
     sys.exit()
 
 
+def main(how: str) -> None:
+    """Load, and do the job."""
+    for module in MODULES.read_text(encoding="ascii").split():
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # memory shared with forks stays shared
+    {"closed": closed, "piped": piped}[how]()
+
+
 if __name__ == "__main__":
-    main(sys.argv[1:-1])
+    main(sys.argv[1])

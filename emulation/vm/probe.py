@@ -21,8 +21,7 @@ from typing import Final, Literal
 
 from emulation.errors import VmError
 from emulation.vm import qemu
-from emulation.vm.machine import Bootable, start_tied
-from emulation.vm.qemu import Accelerator, Hardware
+from emulation.vm.qemu import Accelerator, Bootable, Hardware, start_tied
 
 DEVICE: Final = Path("/dev/kvm")
 LIMIT: Final = 10.0
@@ -97,9 +96,10 @@ def probe(image: Bootable, limit: float = LIMIT) -> KvmVerdict:
     with tempfile.TemporaryDirectory(prefix="testbed-kvm-") as folder:
         serial, errors = Path(folder) / "serial", Path(folder) / "errors"
         hardware = Hardware("kvm", memory=512, processors=1)
-        command = qemu.boot_options(hardware, image.kernel, image.initramfs, serial)
+        boots = (image.kernel, image.initramfs)
+        command = qemu.boot_options(hardware, boots, serial, ARGUMENTS)
         with errors.open("wb") as stderr:
-            process = start_tied([*command, "-append", ARGUMENTS], stderr=stderr)
+            process = start_tied(command, stderr=stderr)
         deadline = time.monotonic() + limit
         try:
             while time.monotonic() < deadline:

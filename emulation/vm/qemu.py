@@ -1,4 +1,4 @@
-"""The command line of QEMU for one machine.
+"""QEMU: its command line for one machine, and its process.
 
 No firmware menu, display, network card or default device: a kernel at its PVH entry, the image on
 virtio-blk, folders of the host over 9p, one virtio-serial bus with the channel to the agent and a
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from emulation.errors import VmError
+from emulation.network.processes import share_as
 from emulation.vm.channel import PORT
 
 Accelerator = Literal["kvm", "tcg"]
@@ -54,6 +56,22 @@ MOST: Final = "16G"
 """Of a closed machine's memory and files together."""
 
 
+class Bootable(Protocol):
+    """A bootable image, as of `emulation.vm.build`."""
+
+    @property
+    def kernel(self) -> Path:
+        """The kernel, ELF."""
+
+    @property
+    def initramfs(self) -> Path:
+        """The initramfs."""
+
+    @property
+    def root(self) -> Path:
+        """The root file system, squashfs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     """A folder of the host, and its path in the guest.
@@ -89,15 +107,23 @@ def tag(number: int) -> str:
     return f"share{number}"
 
 
-def boot_options(hardware: Hardware, kernel: Path, initramfs: Path, serial: Path) -> list[str]:
-    """Return the command that boots a kernel, whose messages go to the file `serial`."""
+def boot_options(
+    hardware: Hardware,
+    boots: tuple[Path, Path] | None,
+    serial: Path,
+    arguments: Sequence[str] = KERNEL_ARGUMENTS,
+) -> list[str]:
+    """Return the command that boots a kernel, whose messages go to the file `serial`.
+
+    `boots` are the kernel and its initramfs; without, the machine is to be loaded.
+    """
     if hardware.accelerator == "kvm":
         processor, accelerator = "host", "kvm"
     else:
         processor, accelerator = EMULATED, "tcg,thread=multi"
     return [
         *_common(),
-        *("-monitor", "none", "-kernel", _plain(kernel), "-initrd", _plain(initramfs)),
+        *("-monitor", "none", *(_kernel(*boots, arguments) if boots else ())),
         *("-machine", BOARD),
         *("-accel", accelerator, "-cpu", processor),
         *("-m", f"{hardware.memory}M", "-smp", str(hardware.processors)),
@@ -130,7 +156,7 @@ def closed_options(
     """
     options = [
         *_common(),
-        *("-machine", f"{BOARD},nvdimm=on,memory-backend=ram"),
+        *("-machine", f"{BOARD},nvdimm=on"),
         # One thread executes instructions, and their number is the time, 1 ns each; when all
         # processes sleep, it is set forward to the next timer.  Without recording, QEMU's main
         # thread may do that before the executing thread has counted the last instructions, some
@@ -141,16 +167,11 @@ def closed_options(
         *("-rtc", f"base={CLOSED_DATE},clock=vm", "-seed", "0"),
         *_serial("console", consoles[0], ",append=on"),
         *_serial("progress", consoles[1]),
-        *("-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control"),
-        *("-drive", f"if=none,id=state,format=qcow2,file={_plain(state)}"),
-        "-S",  # what is said to the monitor while it runs would disturb it
         *("-device", "ib700", "-action", "watchdog=pause"),
-        *_memory("ram", ram, memory << 20, "on" if boots else "off"),
+        *saved_options(ram, state, memory, monitor, boots=boots is not None),
     ]
-    # To load it is done without the kernel, which QEMU would write over that in memory.
     if boots is not None:
-        options += ["-kernel", _plain(boots[0]), "-initrd", _plain(boots[1])]
-        options += ["-append", " ".join((*KERNEL_ARGUMENTS, *CLOSED_ARGUMENTS))]
+        options += _kernel(*boots, (*KERNEL_ARGUMENTS, *CLOSED_ARGUMENTS))
     for number, path in enumerate((*files, results)):
         writable = path is results
         # What is shared is not saved.
@@ -160,6 +181,28 @@ def closed_options(
         device = f"nvdimm,memdev=file{number}"
         options += ["-device", device if writable else f"{device},unarmed=on"]
     return options
+
+
+def saved_options(ram: Path, state: Path, memory: int, monitor: int, *, boots: bool) -> list[str]:
+    """Return the options of a machine that is saved after it `boots`, or else is to be loaded.
+
+    See `closed_options`.  Either waits for the monitor's word.
+    """
+    return [
+        *("-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control"),
+        *("-drive", f"if=none,id=state,format=qcow2,file={_plain(state)}"),
+        "-S",  # what is said to the monitor of a closed machine while it runs would disturb it
+        *("-machine", "memory-backend=ram"),
+        *_memory("ram", ram, memory << 20, "on" if boots else "off"),
+    ]
+
+
+def _kernel(kernel: Path, initramfs: Path, arguments: Sequence[str]) -> list[str]:
+    """Return the options for a kernel; QEMU would write it over that of a machine to be loaded."""
+    return [
+        *("-kernel", _plain(kernel), "-initrd", _plain(initramfs)),
+        *("-append", " ".join(arguments)),
+    ]
 
 
 def _memory(name: str, path: Path, size: int, shared: str) -> list[str]:
@@ -193,7 +236,6 @@ def machine_options(
     a second disk, a squashfs.
     """
     options = [
-        *("-append", " ".join(KERNEL_ARGUMENTS)),
         *("-drive", f"if=none,id=root,format=raw,readonly=on,file={_plain(root)}"),
         *("-device", "virtio-blk-pci,drive=root"),
         *("-device", "virtio-rng-pci"),
@@ -215,6 +257,32 @@ def machine_options(
             *("-device", f"virtio-9p-pci,fsdev={tag(number)},mount_tag={tag(number)}"),
         ]
     return options
+
+
+def start_tied(
+    command: Sequence[str],
+    *,
+    pass_fds: Sequence[int] = (),
+    stdout: Any = subprocess.DEVNULL,
+    stderr: Any = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process that the kernel kills when this thread ends, detached from the terminal.
+
+    Call it from a thread that lives as long as the process should.  Its session shares processors
+    by this process's niceness if that is below 0; a machine that yields to everything hardly boots.
+    """
+    process = subprocess.Popen(
+        ["setpriv", "--pdeathsig", "KILL", "--", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        env=environment,
+        pass_fds=pass_fds,
+        start_new_session=True,
+    )
+    share_as(process.pid, min(0, os.getpriority(os.PRIO_PROCESS, 0)))
+    return process
 
 
 def _plain(path: Path) -> str:

@@ -21,8 +21,16 @@ class Qmp:
     def __init__(self) -> None:
         self._socket, self.theirs = socket.socketpair()
         self._data = b""
+        self.begun = False
         self.events: list[str] = []
         """Names of the events so far."""
+
+    def begin(self) -> None:
+        """Begin; what machines share with files is not to be saved.  Raises as `do`."""
+        self.begun = True
+        self.do("qmp_capabilities")
+        capability = {"capability": "x-ignore-shared", "state": True}
+        self.do("migrate-set-capabilities", capabilities=[capability])
 
     def do(self, command: str, **arguments: Any) -> Any:
         """Execute a command; return what it answers.

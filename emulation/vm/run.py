@@ -173,7 +173,7 @@ def booted(
         observer.stage(f"booting the virtual machine ({note})")
         hardware = Hardware(accelerator, options.memory, options.processors)
         packed = code.pack(project, cache)
-        with Machine(image, hardware, shares, log, interrupts, packed) as machine:
+        with Machine(image, hardware, shares, log, interrupts, packed, cache) as machine:
             observer.stage(f"virtual machine is up after {machine.boot_seconds:.1f} s")
             yield machine
 

@@ -18,6 +18,7 @@ import hashlib
 import json
 import platform
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions, version
@@ -34,6 +35,8 @@ _DESCRIBED: Final[Mapping[str, tuple[int | None, str]]] = {
     "spark_analysis.engine.tables.Table": (None, "description"),
 }
 """Arguments that are texts for readers, by callee: index, if it may be positional, and keyword."""
+_BLOCKS: Final = ("body", "handlers", "orelse", "finalbody", "cases")
+"""Fields of statements that hold statements, or what holds them."""
 _ENTRY: Final = "nodeapp.pubsub.registry.Protocol"
 """What is called for an entry of the registry of protocols."""
 
@@ -144,7 +147,9 @@ def _version(distribution: str) -> str:
 def read_code(module: Module) -> Code:
     """Return the code of a module.  Raises SyntaxError."""
     code, _, entries = strip(module)
-    imports = frozenset(name for node in ast.walk(code) for name in imported(module, node).values())
+    imports = frozenset(
+        name for node in _statements(code) for name in imported(module, node).values()
+    )
     return Code(_digest(code), entries, imports)
 
 
@@ -179,12 +184,22 @@ def _digest(node: ast.AST) -> str:
 def _names(module: Module, tree: ast.Module) -> dict[str, str]:
     """Return the full names of what a module imports or defines, by the names that it uses."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         names |= imported(module, node)
     for statement in tree.body:
         if isinstance(statement, ast.ClassDef | ast.FunctionDef):
             names[statement.name] = f"{module.name}.{statement.name}"
     return names
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield all statements, in the order of `ast.walk`, without walking through expressions."""
+    pending: deque[ast.AST] = deque([tree])
+    while pending:
+        node = pending.popleft()
+        yield node
+        for field in _BLOCKS:
+            pending.extend(getattr(node, field, ()))
 
 
 def imported(module: Module, node: ast.AST) -> dict[str, str]:

@@ -37,6 +37,13 @@ def test_ryus_own_learning_switch_serves_a_script(tmp_path: Path) -> None:
     assert "simple_switch_13" in (run_folder(tmp_path) / "nodes" / "controller.log").read_text()
 
 
+def test_bridges_of_openflow_1_3_have_the_scripts_own_controller(tmp_path: Path) -> None:
+    ping, flows = "sta1 ping -c 2 -i 0.2 -W 5 h1", "sh ovs-ofctl -O OpenFlow13 dump-flows s1"
+    said, everything = answers(tmp_path, "openflow13.py", ping, flows)
+    assert " 0% packet loss" in said[ping], everything
+    assert "priority=1,in_port=" in said[flows]
+
+
 def test_a_controller_takes_the_place_of_the_scripts_own(tmp_path: Path) -> None:
     own = f"{sys.executable} -m emulation.mn.controller ptcp:6653"
     said, everything = answers(

@@ -23,6 +23,7 @@ import channel  # type: ignore[import-not-found]  # beside this file in the imag
 
 TERMINAL = "/dev/hvc0"
 CODE = "/dev/vdb"
+MOUNTED_CODE = "/mnt/code"
 CHUNK = 65536
 
 
@@ -78,6 +79,8 @@ class Agent:
             self._tell(op="mounted", error=mount(request))
         elif operation == "mount code":
             self._tell(op="mounted", error=mount_code(request["target"]))
+        elif operation == "unmount code":
+            self._tell(op="mounted", error=unmount_code(request["target"]))
         elif operation == "clock":
             time.clock_settime_ns(time.CLOCK_REALTIME, request["ns"])
             self._tell(op="clock", monotonic=time.monotonic())
@@ -197,6 +200,18 @@ def mount_code(target: str) -> str | None:
     """
     command = ["/bin/busybox", "sh", "/usr/lib/testbed/mount-code", CODE, target]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else done.stderr.strip()
+
+
+def unmount_code(target: str) -> str | None:
+    """Undo that, so that something else can be mounted at `target`.  Returns what went wrong."""
+    folders = [f"{target}/{name}" for name in os.listdir(MOUNTED_CODE)]  # noqa: PTH208
+    done = subprocess.run(
+        ["/bin/busybox", "umount", *folders, MOUNTED_CODE],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return None if done.returncode == 0 else done.stderr.strip()
 
 

@@ -46,8 +46,13 @@ def image() -> Image:
 @pytest.fixture(scope="session")
 def machine(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """A machine with the project and a folder for both; tests leave it as they found it."""
-    folder = tmp_path_factory.mktemp("exchange")
+    with machine_with(image, tmp_path_factory.mktemp("exchange")) as booted:
+        yield booted
+
+
+def machine_with(image: Image, folder: Path, cache: Path | None = None) -> Machine:
+    """Return a machine that has the project, and a folder as /exchange."""
+    cache = cache or cache_folder()
     shares = [Share(PROJECT, PROJECT, overlay=True), Share(folder, Path("/exchange"), False)]
     code = pack(PROJECT, cache_folder())
-    with Machine(image, Hardware("tcg"), shares, folder / "serial.log", code=code) as booted:
-        yield booted
+    return Machine(image, Hardware("tcg"), shares, folder / "serial.log", code=code, cache=cache)

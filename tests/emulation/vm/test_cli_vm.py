@@ -21,8 +21,6 @@ from emulation.vm.build import Image
 from tests.testbed.test_app import invoke
 
 TESTBED = [sys.executable, "-m", "testbed"]
-ONE = ["--cpus", "1"]
-"""One processor boots with two thirds of the work; nothing here is timed."""
 
 SCRIPT = """
 import sys
@@ -131,7 +129,7 @@ def test_programs_of_a_script_do_the_same_twice_under_a_clock_that_waits(
 @pytest.mark.root
 def test_any_command_runs_and_its_exit_code_comes_back(image: Image, tmp_path: Path) -> None:
     done = subprocess.run(
-        [*TESTBED, "vm", "run", *ONE, "--runs", tmp_path, "--", "list", "no-such-thing"],
+        [*TESTBED, "vm", "run", "--runs", tmp_path, "--", "list", "no-such-thing"],
         cwd=PROJECT,
         capture_output=True,
         text=True,
@@ -147,7 +145,7 @@ def test_any_command_runs_and_its_exit_code_comes_back(image: Image, tmp_path: P
 def test_an_interrupted_run_leaves_its_folder_and_no_process(image: Image, tmp_path: Path) -> None:
     words = "roaming_field flooding --backend tap --nodes 2 --duration 600 --set subscribers=1"
     with subprocess.Popen(
-        [*TESTBED, "vm", "run", *ONE, *words.split(), "--runs", tmp_path],
+        [*TESTBED, "vm", "run", *words.split(), "--runs", tmp_path],
         cwd=PROJECT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -217,7 +215,7 @@ class Terminal:
 def test_the_mininet_prompt_works_over_the_console(image: Image, tmp_path: Path) -> None:
     words = "roaming_field flooding --backend tap --nodes 2 --set subscribers=1"
     near = "--set speed=0 --set side=100 --no-analyze --runs"
-    terminal = Terminal("vm", "cli", *ONE, *words.split(), *near.split(), tmp_path)
+    terminal = Terminal("vm", "cli", *words.split(), *near.split(), tmp_path)
     terminal.expect("testbed> ", 600.0)
     terminal.type("sta1 ping -c 1 sta2\n")
     terminal.expect("1 packets transmitted, 1 received", 60.0)
@@ -241,7 +239,7 @@ def test_the_mininet_prompt_works_over_the_console(image: Image, tmp_path: Path)
 def test_a_shell_knows_the_size_of_the_terminal_and_the_escape_ends_it(
     image: Image, tmp_path: Path
 ) -> None:
-    terminal = Terminal("vm", "boot", *ONE, "--runs", tmp_path)
+    terminal = Terminal("vm", "boot", "--runs", tmp_path)
     terminal.expect("# ", 240.0)
     machines = psutil.Process(terminal.pid).children(recursive=True)
     terminal.type("stty size; tty; uname -n\n")

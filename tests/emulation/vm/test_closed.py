@@ -15,7 +15,7 @@ import pytest
 from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import await_condition
-from emulation.vm import saved
+from emulation.vm import kept, saved
 from emulation.vm.build import Image, cache_folder
 from emulation.vm.closed import run_closed
 from emulation.vm.preloaded import FILES
@@ -118,17 +118,17 @@ def test_a_booted_machine_is_saved_and_the_same_as_another_boot(
     output, _ = run("first")
     assert run("saved") == (output, False)
     with monkeypatch.context() as patch:
-        patch.setattr(saved, "_open", no_room)
-        patch.setattr(saved, "_copy", no_room)
+        patch.setattr(kept, "_open", no_room)
+        patch.setattr(kept, "_copy", no_room)
         assert run("booted") == (output, True)
 
 
 def test_a_damaged_machine_is_booted_and_saved_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / saved.FOLDER / "name"
+    folder = tmp_path / kept.FOLDER / "name"
     folder.mkdir(parents=True)
-    for name in saved.NAMES:
+    for name in kept.NAMES:
         (folder / name).write_bytes(b"cut short")
     monkeypatch.setattr(saved, "_boot", lambda machine, ram, state, *_: ram.truncate(2 << 20))
     machine: Any = SimpleNamespace(memory=2, key=lambda: "name")
@@ -144,7 +144,7 @@ def test_two_that_need_the_same_machine_boot_it_once(
 ) -> None:
     boots: list[IO[bytes]] = []
     looked: list[Path] = []
-    look = saved._open
+    look = kept._open
 
     def watched(stack: ExitStack, path: Path) -> IO[bytes]:
         looked.append(path)
@@ -160,7 +160,7 @@ def test_two_that_need_the_same_machine_boot_it_once(
         with saved.saved(machine, tmp_path, tmp_path / "log") as (ram, _):
             return ram.read()
 
-    monkeypatch.setattr(saved, "_open", watched)
+    monkeypatch.setattr(kept, "_open", watched)
     monkeypatch.setattr(saved, "_boot", boot)
     machine: Any = SimpleNamespace(memory=2, key=lambda: "name")
     with ThreadPoolExecutor(2) as threads:

@@ -14,9 +14,11 @@ import pytest
 
 from emulation.errors import VmError
 from emulation.network.processes import PROJECT, await_condition
-from emulation.vm.build import Image
+from emulation.vm.build import Image, cache_folder
+from emulation.vm.kept import FOLDER, NAMES
 from emulation.vm.machine import Machine
 from emulation.vm.qemu import Hardware, Share
+from tests.emulation.vm.conftest import machine_with
 
 pytestmark = [pytest.mark.vm, pytest.mark.root]
 
@@ -88,6 +90,70 @@ def test_the_project_is_there_and_only_the_exchange_folder_is_the_hosts(machine:
     assert (host / "written").read_text() == "guest\n"
     (host / "from-host").write_text("host")
     assert run(machine, "cat /exchange/from-host")[1] == "host"
+
+
+PROBE = """
+import os, random, sys, time
+print("emulation.backends.hwsim" in sys.modules, os.getcwd(), sys.argv[1:], os.environ["WORD"])
+print(time.time())
+print(random.random(), os.urandom(8).hex(), sys.stdin.read() == "")
+sys.exit(7)
+"""
+
+
+def test_others_begin_where_it_was_saved(
+    image: Image, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert machine.boot_seconds > 0
+
+    def boot(*_: object) -> None:
+        raise VmError("it boots")
+
+    monkeypatch.setattr(Machine, "_boot", boot)
+    (tmp_path / "probe.py").write_text(PROBE)
+    drawn = []
+    for _ in range(2):
+        with machine_with(image, tmp_path) as another:
+            output = bytearray()
+            code = another.run(
+                ["python3", "-m", "probe", "an argument"],
+                folder=Path("/exchange"),
+                environment={"WORD": "a word"},
+                output=output.extend,
+            )
+            first, clock, numbers = output.decode().splitlines()
+            assert (code, first) == (7, "True /exchange ['an argument'] a word")
+            assert abs(float(clock) - time.time()) < 60.0
+            drawn.append(numbers.split())
+            assert run(another, "cat /proc/sys/kernel/random/uuid; exit 3")[0] == 3
+    assert not set(drawn[0][:2]) & set(drawn[1][:2])
+    assert drawn[0][2] == drawn[1][2] == "True"
+
+    with machine_with(image, tmp_path) as another:  # its waiting process is for modules of Python
+        assert run(another, "echo out; cat; exit 4") == (4, "out\n", "")
+        drawn.append([run(another, "od -An -tx8 -N8 /dev/urandom")[1].strip()])
+    assert len({numbers[-1] for numbers in drawn[2:]} | {drawn[0][1], drawn[1][1]}) == 3
+
+
+def test_a_saved_machine_that_is_damaged_is_booted_anew(
+    image: Image, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    booted = []
+    monkeypatch.setattr(Machine, "_boot", lambda _, saved: booted.append(saved[0]))
+    monkeypatch.setattr(Machine, "stop", Machine.kill)
+    assert machine.boot_seconds > 0
+    saved = max((cache_folder() / FOLDER).iterdir(), key=lambda path: path.stat().st_mtime)
+    for name, size in (("state", 1000), ("ram", 1 << 20)):
+        cache = tmp_path / name
+        copy = cache / FOLDER / saved.name
+        copy.mkdir(parents=True)
+        for file in NAMES:
+            os.link(saved / file, copy / file)
+        (copy / name).unlink()
+        (copy / name).write_bytes(bytes(size))
+        with machine_with(image, tmp_path, cache):
+            assert booted[-1] == copy
+    assert len(booted) == 2
 
 
 def test_a_hung_command_ends_with_its_time_limit(image: Image, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 import sys
 import time
@@ -37,7 +38,11 @@ SPEC = SweepSpec(
 )
 LIMIT = 300.0
 """Seconds for what takes a few: the tests give way to those that keep time."""
-KEYS = sorted(point.key for point in points(SPEC))
+
+
+@functools.cache
+def keys() -> list[str]:
+    return sorted(point.key for point in points(SPEC))
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +142,7 @@ def test_a_sweep_outlives_a_worker_and_goes_on_after_its_driver(
     assert not (folder / "results.parquet").exists()
     results = run_sweep(SPEC, folder).results
     after = ended(folder)
-    assert sorted(after) == KEYS
+    assert sorted(after) == keys()
     assert {key: after[key] for key in before} == before, "what had run is not run again"
     pd.testing.assert_frame_equal(results, undisturbed)
-    assert sorted(results["run"]) == KEYS, "a row for each point, once"
+    assert sorted(results["run"]) == keys(), "a row for each point, once"
