@@ -146,6 +146,11 @@ def service_of(name: str) -> type[Service]:
     return SYSTEMS[name].service if name in SYSTEMS else Service
 
 
+def has_parameters(name: str, declaration: type[Any]) -> bool:
+    """Return whether protocol `name` is registered and has all parameters of a dataclass."""
+    return name in SYSTEMS and issubclass(SYSTEMS[name].parameters, declaration)
+
+
 @functools.cache
 def kinds() -> Mapping[int, Kind]:
     """Return the kinds of messages of all protocols, by number; imports the protocols."""

@@ -25,7 +25,7 @@ from pyspark.sql import functions as sf
 
 from emulation.scenario.faults import Kind, down
 from emulation.scenario.runfolder import Run
-from nodeapp.pubsub.registry import SYSTEMS
+from nodeapp.pubsub.registry import has_parameters
 from spark_analysis.captures.schemas import (
     BOOLEAN,
     DOUBLE,
@@ -41,7 +41,7 @@ from spark_analysis.engine.tables import Inputs, Query
 from spark_analysis.measures.clients import PUBLICATIONS
 from spark_analysis.measures.measure import Version
 
-VERSION: Final = Version(1, "3f13684b4eda")
+VERSION: Final = Version(1, "21ebfbf6ac0f")
 
 SETTLE: Final = 2.0
 """Seconds before the end of a run after which an event is not settled, by default."""
@@ -227,12 +227,7 @@ class Outage(NamedTuple):
 
 def with_parameters(inputs: Inputs, declaration: type[Any]) -> list[Run]:
     """Return the runs of protocols that have all parameters of a dataclass, as its heirs do."""
-    return [
-        run
-        for run in inputs.runs
-        if (protocol := SYSTEMS.get(run.scenario.protocol.name)) is not None
-        and issubclass(protocol.parameters, declaration)
-    ]
+    return [run for run in inputs.runs if has_parameters(run.scenario.protocol.name, declaration)]
 
 
 def crashes(inputs: Inputs) -> list[Outage]:

@@ -45,7 +45,10 @@ def invoke(*arguments: str) -> tuple[int, str]:
         ("run roaming_field flooding --duration nan", "--duration must be above 0"),
         ("run roaming_field flooding --seed -1", "--seed must be between"),
         ("cli roaming_field smoke", "no protocol 'smoke'"),
-        ("cli roaming_field flooding --backend virtual", "cli needs a backend in real time"),
+        (
+            "cli roaming_field flooding --backend virtual",
+            "cli needs a backend that runs in real time",
+        ),
         ("list smoke", "no topology or protocol 'smoke'"),
         ("list tap", "tap is a backend, which has no parameters to list"),
         ("list six-schemes", "six-schemes is a paper, which has no parameters to list"),

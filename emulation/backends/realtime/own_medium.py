@@ -13,8 +13,8 @@ from emulation.backends.realtime.routing import IpRouting, routing_of
 from emulation.backends.realtime.signs import Replaced
 from emulation.media.control import answers
 from emulation.network.rtnetlink import HOST
-from nodeapp.kinds import Role
-from nodeapp.pubsub.registry import kinds_of
+from nodeapp.kinds import event_kinds
+from nodeapp.pubsub.registry import service_of
 
 
 class OwnMediumRun(MininetRun):
@@ -36,7 +36,8 @@ class OwnMediumRun(MininetRun):
         }
         if self.logs_losses:
             config["losses"] = str(self.folder.losses)
-            config["event_kinds"] = kinds_of(Role.EVENT)
+            service_of(scenario.protocol.name)  # whose file declares them
+            config["event_kinds"] = sorted(event_kinds())
         if scenario.contacts is not None:
             index = {node.id: at for at, node in enumerate(scenario.nodes)}
             config["contacts"] = [

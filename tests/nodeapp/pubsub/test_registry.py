@@ -8,7 +8,7 @@ from nodeapp.parameters import ParameterError, parameters_of
 from nodeapp.pubsub.base import Environment, Service
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.overlay.parameters import IdentifierParameters
-from nodeapp.pubsub.registry import PROTOCOLS, obstacle, service_of, typed
+from nodeapp.pubsub.registry import PROTOCOLS, has_parameters, obstacle, service_of, typed
 from nodeapp.routing.cell_hash_routing import CellRoutingParameters
 from nodeapp.routing.gpsr_parameters import GpsrParameters
 from tests.nodeapp.network import SimHost, SimNetwork, create_service
@@ -75,7 +75,7 @@ def test_protocols_declare_what_others_ask_of_them() -> None:
     """Backends and analyses go by these declarations, and know no protocol by name."""
 
     def having(declaration: type[object]) -> set[str]:
-        return {name for name in PROTOCOLS if issubclass(PROTOCOLS[name].parameters, declaration)}
+        return {name for name in PROTOCOLS if has_parameters(name, declaration)}
 
     overlays = {"semantic-overlay", "mirinae"}
     assert {name for name in PROTOCOLS if service_of(name).promises.wired} == overlays
@@ -89,3 +89,4 @@ def test_protocols_declare_what_others_ask_of_them() -> None:
     assert places == {"georendezvous", *by_gpsr}
     assert {name for name in PROTOCOLS if PROTOCOLS[name].floods} == {"flooding"}
     assert service_of("of another version") is Service
+    assert not has_parameters("of another version", GpsrParameters)
