@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from emulation.media.control import ControlError
 from emulation.mobility.trajectory import Trace, Waypoint
 
 NEVER: Final = float("inf")
@@ -61,3 +62,17 @@ class RadioPositions:
 
     def _elapsed(self, now: float) -> float:
         return 0.0 if self._epoch is None else max(now - self._epoch, 0.0)
+
+
+def position_of(position: object) -> tuple[float, float, float]:
+    """Return x, y and z of a position.  Raises `ControlError`."""
+    numbers = isinstance(position, list | tuple) and len(position) in (2, 3)
+    if not numbers or not all(_is_number(value) for value in position):  # type: ignore[attr-defined]
+        raise ControlError(f"move: a position is [x, y] or [x, y, z] in metres, not {position!r}")
+    x, y, z = (*map(float, position), 0.0)[:3]  # type: ignore[call-overload]
+    return x, y, z
+
+
+def _is_number(value: object) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) < 1e9  # type: ignore[arg-type]

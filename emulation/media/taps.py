@@ -26,6 +26,7 @@ class TapService(MediumService):
         self.fds: list[int] = []
         self._number: dict[int, int] = {}
         """Number of a device, by its descriptor."""
+        self._longest = 0
         super().__init__(control)
 
     @abc.abstractmethod
@@ -42,11 +43,15 @@ class TapService(MediumService):
 
     def open(self) -> None:
         for tap in self.devices():
-            self.taps.append(tap)
-            self._number[tap.fd] = len(self.fds)
-            self.fds.append(tap.fd)
-            self.epoll.register(tap.fd, select.EPOLLIN)
-        self._longest = max(tap.longest for tap in self.taps)
+            self.take(tap)
+
+    def take(self, tap: Tap) -> None:
+        """Serve a device, under the next number."""
+        self.taps.append(tap)
+        self._number[tap.fd] = len(self.fds)
+        self.fds.append(tap.fd)
+        self.epoll.register(tap.fd, select.EPOLLIN)
+        self._longest = max(self._longest, tap.longest)
 
     def close_devices(self) -> None:
         for tap in self.taps:

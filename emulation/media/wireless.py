@@ -10,6 +10,7 @@ just associated is.
 
 CONFIG.json is a `WirelessConfig`.  Requests are those of `emulation.media.wireless_requests` and
 
+    add {node, radios}          add a node (`NodeConfig`) with its radios (`WlanSettings`)
     monitor {interface, name [, netns | node]}
                                 make a monitor of a radio in the radio's namespace or another
     unmonitor {name [, netns | node]}
@@ -25,16 +26,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from emulation.errors import first_problem
 from emulation.media.config import TapError
 from emulation.media.control import ControlError
-from emulation.media.device import Tap
+from emulation.media.device import DeviceError, Tap
 from emulation.media.monitors import Monitors
 from emulation.media.service import serve
 from emulation.media.taps import TapService
-from emulation.media.wireless_config import WirelessConfig, load
+from emulation.media.wireless_config import NodeConfig, WirelessConfig, load
 from emulation.media.wireless_requests import Requests
 from emulation.wifi.layer2_update import layer2_update
 from emulation.wifi.network import Network
+from emulation.wifi.settings import WlanSettings
 
 
 class WirelessMedium(TapService):
@@ -52,6 +57,7 @@ class WirelessMedium(TapService):
                 config.association,
                 config.threshold_dbm,
                 config.fading_db,
+                config.spare,
             )
         except ValueError as error:
             raise TapError(str(error)) from None
@@ -64,13 +70,15 @@ class WirelessMedium(TapService):
 
     @property
     def size(self) -> int:
-        return len(self.config.radios)
+        return len(self._network.radios)
 
     def devices(self) -> Iterator[Tap]:
+        return map(self._device, self.config.radios)
+
+    def _device(self, radio: WlanSettings) -> Tap:
         config, queue = self.config, self.config.radio.queue_frames
-        for radio in config.radios:
-            pid = self._pids[radio.node]
-            yield Tap(pid, radio.interface, radio.mac, config.mtu, queue, ipv6=config.ipv6)
+        pid = self._pids[radio.node]
+        return Tap(pid, radio.interface, radio.mac, config.mtu, queue, ipv6=config.ipv6)
 
     def close_devices(self) -> None:
         self._monitors.close()
@@ -104,6 +112,8 @@ class WirelessMedium(TapService):
 
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         match request["op"]:
+            case "add":
+                self._add(request, now)
             case "monitor":
                 self._monitor(request)
             case "unmonitor":
@@ -126,6 +136,25 @@ class WirelessMedium(TapService):
             case _:
                 return self._requests.answer(request, now)
         return {}
+
+    def _add(self, request: Mapping[str, Any], now: float) -> None:
+        try:
+            node = NodeConfig.model_validate(request.get("node"))
+            radios = [WlanSettings.model_validate(radio) for radio in request.get("radios", ())]
+        except ValidationError as error:
+            raise ControlError(f"add: {first_problem(error)}") from None
+        self._pids[node.name] = node.pid
+        devices: list[Tap] = []
+        try:
+            for radio in radios:
+                devices.append(self._device(radio))
+            self._requests.add(now, node, radios)
+        except (ControlError, DeviceError) as error:
+            for device in devices:
+                device.close()
+            raise ControlError(str(error)) from None
+        for device in devices:
+            self.take(device)
 
     def _index(self, interface: str) -> int:
         return self._requests.radio({"interface": interface}).index
@@ -159,7 +188,7 @@ class WirelessMedium(TapService):
         interfaces = [radio.interface for radio in self._network.radios]
         return {
             "names": interfaces,
-            "counters": counters,
+            "counters": {name: sums[: self.size] for name, sums in counters.items()},
             "lost": dict(self._network.lost),
             "tap_drops": dict(zip(interfaces, self.drops(), strict=True)),
             "handovers": sum(None not in (change.old, change.new) for change in changes),

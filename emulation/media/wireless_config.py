@@ -40,6 +40,7 @@ class WirelessConfig(MediumConfig):
     seed: int
     nodes: tuple[NodeConfig, ...] = Field(min_length=1)
     radios: tuple[WlanSettings, ...] = Field(min_length=1)
+    spare: int = Field(default=0, ge=0, le=256, description="radios that may be added later")
     association: AssociationRule = AssociationRule()
     control: Path
     captures: Path | None = Field(default=None, description="folder for captures of monitors")

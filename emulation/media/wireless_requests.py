@@ -54,6 +54,7 @@ from pydantic import ValidationError
 from emulation.errors import first_problem
 from emulation.media.control import ControlError
 from emulation.media.peer_levels import peer_levels
+from emulation.media.positions import position_of
 from emulation.media.service import number_of
 from emulation.media.wireless_config import NodeConfig
 from emulation.wifi.membership import MembershipError
@@ -72,8 +73,6 @@ COUNTERS: Final = {
     "airtime": "airtime",
 }
 """Counters of a radio, with their names in `emulation.radio.counters`."""
-_POSITION: Final = (2, 3)
-"""How many coordinates a position may have."""
 
 
 class Requests:
@@ -81,7 +80,7 @@ class Requests:
 
     def __init__(self, network: Network, nodes: Sequence[NodeConfig]) -> None:
         self.network = network
-        self._nodes = nodes
+        self._nodes = list(nodes)
         self._node_index = {node.name: index for index, node in enumerate(nodes)}
         self._positions = np.array([(*node.position, 0.0)[:3] for node in nodes], dtype=np.float64)
         self._by_name = {radio.interface: radio for radio in network.radios}
@@ -98,6 +97,24 @@ class Requests:
     def tell_positions(self, now: float) -> None:
         """Pass the nodes' positions to the network."""
         self.network.set_positions(now, self._positions)
+
+    def add(self, now: float, node: NodeConfig, radios: Sequence[WlanSettings]) -> None:
+        """Add a node and its radios.  Raises `ControlError` if there is no room for them."""
+        for name in (node.name, *(radio.interface for radio in radios)):
+            if name in self._node_index or name in self._by_name:
+                raise ControlError(f"add: there is a {name} already")
+        if len(radios) > self.network.spare:
+            raise ControlError(
+                f"add: no room for {len(radios)} more radios while the network runs: add "
+                f"{node.name} before it is built"
+            )
+        self._node_index[node.name] = len(self._nodes)
+        self._nodes.append(node)
+        self._positions = np.vstack([self._positions, (*node.position, 0.0)[:3]])
+        for settings in radios:
+            radio = self.network.add(now, settings, self._node_index[node.name])
+            self._by_name[radio.interface] = radio
+        self.tell_positions(now)
 
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         """Answer a request.  Raises `ControlError`."""
@@ -146,7 +163,7 @@ class Requests:
             moved = {request.get("name"): [number_of(request, axis) for axis in axes]}
         if not isinstance(moved, dict):
             raise ControlError("move: positions must be an object {node: [x, y]}")
-        wanted = [(self._node(name), _position(at)) for name, at in moved.items()]
+        wanted = [(self._node(name), position_of(at)) for name, at in moved.items()]
         for index, at in wanted:
             self._positions[index] = at
         self.tell_positions(now)
@@ -481,17 +498,3 @@ def _since(radio: WlanRadio, now: float) -> float | None:
     if radio.since is None:
         return None
     return round(now - radio.since, 3) if math.isfinite(radio.since) else 0.0
-
-
-def _position(position: object) -> tuple[float, float, float]:
-    """Return x, y and z of a position.  Raises `ControlError`."""
-    numbers = isinstance(position, list | tuple) and len(position) in _POSITION
-    if not numbers or not all(_is_number(value) for value in position):  # type: ignore[attr-defined]
-        raise ControlError(f"move: a position is [x, y] or [x, y, z] in metres, not {position!r}")
-    x, y, z = (*map(float, position), 0.0)[:3]  # type: ignore[call-overload]
-    return x, y, z
-
-
-def _is_number(value: object) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and abs(value) < 1e9  # type: ignore[arg-type]

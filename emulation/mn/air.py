@@ -22,6 +22,8 @@ from nodeapp.parameters import suggestion
 
 MEDIUM: Final = "emulation.media.wireless"
 RECORDER: Final = "capture"
+SPARE: Final = 32
+"""Radios that a script may add while its network runs."""
 READY: Final = 30.0
 """Seconds that the medium may take to make its devices."""
 FRESH: Final = 0.05
@@ -44,6 +46,10 @@ def fading_of(fading_cof: Any) -> float:
     if not 0 <= decibels <= MOST_FADING:
         raise ScriptError(f"fading_cof={fading_cof!r}: give decibels from 0 to {MOST_FADING:g}")
     return decibels
+
+
+def _described(node: Any) -> dict[str, Any]:
+    return {"name": node.name, "pid": node.pid, "position": list(node.position)}
 
 
 class ScriptAir:
@@ -142,11 +148,9 @@ class ScriptAir:
             "radio": {"propagation": self.propagation},
             "threshold_dbm": self.noise_th,
             "fading_db": self.fading_db,
+            "spare": SPARE,
             "association": {"policy": self.policy, "by_range": self.by_range},
-            "nodes": [
-                {"name": node.name, "pid": node.pid, "position": list(node.position)}
-                for node in nodes
-            ],
+            "nodes": [_described(node) for node in nodes],
             "radios": [radio.describe() for radio in radios],
         }
         self._start("medium", MEDIUM, config)
@@ -158,12 +162,17 @@ class ScriptAir:
             raise ScriptError(f"the radio medium did not start: {problem}")
         self.running = True
 
-    def record(self, interfaces: list[dict[str, Any]]) -> None:
+    def add(self, node: Any) -> None:
+        """Add a node and its radios to the medium that runs.  Raises `ScriptError`."""
+        radios = [radio.describe() for radio in node.wintfs.values()]
+        self.ask({"op": "add", "node": _described(node), "radios": radios})
+
+    def record(self, interfaces: list[dict[str, Any]], name: str = "recorder") -> None:
         """Capture on interfaces (entries of `capture`'s configuration) from now on."""
-        status = self._files.state / "recorder.json"
+        status = self._files.state / f"{name}.json"
         config = {"interfaces": interfaces, "status": str(status)}
-        self._start("recorder", RECORDER, config)
-        recorder = self._processes["recorder"]
+        self._start(name, RECORDER, config)
+        recorder = self._processes[name]
         await_condition(lambda: recorder.poll() is not None or status.exists(), READY)
 
     def _start(self, name: str, module: str, config: Mapping[str, Any]) -> None:
@@ -176,12 +185,12 @@ class ScriptAir:
 
     def stop(self) -> None:
         """End the processes, the recorder first, so that it writes what it still holds."""
-        for name in ("recorder", "medium"):
-            process = self._processes.pop(name, None)
-            if process is not None and process.poll() is None:
+        for process in reversed(self._processes.values()):
+            if process.poll() is None:
                 process.terminate()
                 with suppress(Exception):
                     process.wait(3.0)
+        self._processes.clear()
         self.running = False
         self._warm.close()
         self._log.close()

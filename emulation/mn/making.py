@@ -91,15 +91,16 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     def addStation(self, name: str, cls: Any = None, **params: Any) -> Station:
         station: Station = self._add_mobile(name, cls or self.station, "addStation", params)
         self.stations.append(station)
+        self._bring_up(station)
         return station
 
     def addCar(self, name: str, cls: Any = None, **params: Any) -> Car:
         car: Car = self._add_mobile(name, cls or self.car, "addCar", params)
         self.cars.append(car)
+        self._bring_up(car)
         return car
 
     def _add_mobile(self, name: str, cls: Any, call: str, params: dict[str, Any]) -> Any:
-        self.check_unbuilt(f"{call}({name!r})")
         self._check_name(name)
         checked = self.session.check_options(call, params, NODE_OPTIONS)
         options = checked.over(self.defaults | {"ssid": None})  # the network's default is for APs
@@ -169,7 +170,6 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         }
 
     def addAccessPoint(self, name: str, cls: Any = None, **params: Any) -> AP:
-        self.check_unbuilt(f"addAccessPoint({name!r})")
         self._check_name(name)
         checked = self.session.check_options("addAccessPoint", params, POINT_OPTIONS)
         options = checked.over(self.defaults)
@@ -220,7 +220,31 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             point.position = coordinates(options["position"])
         self.nameToNode[name] = point
         self.aps.append(point)
+        self._bring_up(point)
         return point
+
+    def _bring_up(self, node: Any) -> None:
+        """Add a node to the network if that runs: radios to the medium, which makes devices."""
+        if not self.air.running:
+            return
+        used = len([radio for radio in self.radios if not radio.virtual]) - len(node.wintfs)
+        for number, radio in enumerate(node.wintfs.values(), start=used):
+            radio.fit_power()
+            if not (radio.has_own_mac or radio.virtual):
+                radio.mac = hwsim_mac(number)
+        wireless.give_positions(self)
+        wireless.borrow_passphrases(self)
+        try:
+            self.air.add(node)
+        except ScriptError:
+            next(group for group in (self.stations, self.cars, self.aps) if node in group).remove(
+                node
+            )
+            del self.nameToNode[node.name]
+            node.terminate()
+            raise
+        wireless.configure_node(self, node)
+        self.recording.added(node)
 
     def _add_virtual(self, point: AP, options: Mapping[str, Any]) -> None:
         """Add an interface for each further name (`vssids`) of an access point."""
@@ -276,7 +300,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         radios = [radio for radio in self.radios if not radio.virtual]
         taken = {radio.mac.lower() for radio in radios if radio.has_own_mac}
         for number, radio in enumerate(radios):
-            mac = f"02:00:00:{number >> 8:02x}:{number & 255:02x}:00"
+            mac = hwsim_mac(number)
             if not radio.has_own_mac and mac not in taken:
                 radio.mac = mac
 
@@ -340,6 +364,11 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
                 if node.inNamespace:
                     node.params["defaultRoute"] = f"via {gateway}"
         return nat
+
+
+def hwsim_mac(number: int) -> str:
+    """Return the address that mac80211_hwsim gives the radio of this number."""
+    return f"02:00:00:{number >> 8:02x}:{number & 255:02x}:00"
 
 
 def _whole(mac: str) -> str:

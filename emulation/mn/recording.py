@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from ipaddress import IPv4Address
-from pathlib import Path
 from typing import IO, Any, Final
 
 from emulation.media.peer_levels import MANY, PEER_MODES, STRONGEST
@@ -143,22 +142,39 @@ class Recording:
             "policy": self._net.air.policy,
             "plot": self._plot,
             "telemetry": self._telemetry,
-            "nodes": [
-                {"name": node.name, "kind": type(node).__name__, "position": list(node.position)}
-                for node in self._net.radio_nodes
-            ],
-            "radios": [radio.describe() for radio in self._net.radios],
-            "interfaces": list(self._own_interfaces()),
-            "addresses": self._addresses(),
-            "wired": [node.name for node in [*self._net.hosts, *self._net.switches]],
+            **self._members(),
         }
         write_json(self._net.files.folder / NETWORK, self._description)
         self._file = (folder / SAMPLES).open("a", encoding="utf-8", buffering=1)
         self.sample()  # now: nodes move on while the recorder starts
         if self._session.spec.captures:
-            self._net.air.record(self._interfaces(folder / "captures"))
+            nodes = [*self._net.hosts, *self._net.stations, *self._net.cars, *self._net.switches]
+            self._net.air.record(self._interfaces([*nodes, *self._net.aps]))
         self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
         self._thread.start()
+
+    def _members(self) -> dict[str, Any]:
+        """Return the nodes, radios and interfaces that there are."""
+        net = self._net
+        return {
+            "nodes": [
+                {"name": node.name, "kind": type(node).__name__, "position": list(node.position)}
+                for node in net.radio_nodes
+            ],
+            "radios": [radio.describe() for radio in net.radios],
+            "interfaces": list(self._own_interfaces()),
+            "addresses": self._addresses(),
+            "wired": [node.name for node in [*net.hosts, *net.switches]],
+        }
+
+    def added(self, node: Any) -> None:
+        """Describe a node that was added while the network runs, and capture there too."""
+        if self._description is None:
+            return
+        self._description |= self._members()
+        self._again()
+        if self._session.spec.captures:
+            self._net.air.record(self._interfaces([node]), f"recorder of {node.name}")
 
     def _own_interfaces(self) -> Iterator[dict[str, str | None]]:
         """Yield the interfaces of all nodes that are hosts or stations, with their addresses."""
@@ -177,11 +193,11 @@ class Recording:
         addresses.pop(LOOPBACK, None)
         return addresses
 
-    def _interfaces(self, captures: Path) -> list[dict[str, Any]]:
-        """Return the entries of `capture`'s configuration: every interface that exists."""
-        net = self._net
+    def _interfaces(self, nodes: Iterable[Any]) -> list[dict[str, Any]]:
+        """Return the entries of `capture`'s configuration: every interface of nodes."""
+        captures = self._net.files.folder / "captures"
         entries = []
-        for node in [*net.hosts, *net.stations, *net.cars, *net.switches, *net.aps]:
+        for node in nodes:
             pid = node.pid if node.inNamespace else os.getpid()
             for intf in node.intfList():
                 if intf.name != "lo":

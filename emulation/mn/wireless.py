@@ -245,15 +245,19 @@ def borrow_passphrases(net: Any) -> None:
 def configure_devices(net: Any) -> None:
     """Bring up all radios' devices and set addresses; stations without a link stay unlinked."""
     for node in net.radio_nodes:
-        with network_namespace(node.pid):
-            rtnetlink.send([rtnetlink.link_up("lo")], f"bringing up lo of {node.name}")
-            for radio in node.wintfs.values():
-                _configure_device(radio)
-    for node in [*net.stations, *net.cars]:
-        alone = getattr(node, "position_was_missing", False) or not net.autoAssociation
+        configure_node(net, node)
+
+
+def configure_node(net: Any, node: Any) -> None:
+    """Bring up the devices of a node's radios and set addresses."""
+    with network_namespace(node.pid):
+        rtnetlink.send([rtnetlink.link_up("lo")], f"bringing up lo of {node.name}")
         for radio in node.wintfs.values():
-            if radio.kind == "managed" and radio.access_point is None and alone:
-                radio.disconnect()
+            _configure_device(radio)
+    alone = getattr(node, "position_was_missing", False) or not net.autoAssociation
+    for radio in node.wintfs.values():
+        if radio.kind == "managed" and radio.access_point is None and alone:
+            radio.disconnect()
 
 
 def _configure_device(radio: Radio) -> None:

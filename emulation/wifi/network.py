@@ -54,6 +54,8 @@ COHERENCE: Final = 0.05
 """Duration of a block of fading, seconds: 0.42 / f_d (Rappaport, 5.40c) at 1 m/s, 2.4 GHz."""
 _DESTINATION: Final = slice(0, 6)
 _SOURCE: Final = slice(6, 12)
+_FAR: Final = 1e6
+"""Metres from everything, where radios are that are not there yet."""
 
 
 class Arrival(NamedTuple):
@@ -79,7 +81,8 @@ class Network:
 
     `nodes` are the names in the order of `set_positions`.  `radio` has what all radios share,
     `rng(purpose)` makes generators; `threshold_dbm` is as for `Channels`; `fading_db` is the
-    standard deviation of fading.  Raises ValueError if these are inconsistent.
+    standard deviation of fading; so many `spare` radios may be added.  Raises ValueError if these
+    are inconsistent.
     """
 
     def __init__(
@@ -91,9 +94,14 @@ class Network:
         rule: AssociationRule | None = None,
         threshold_dbm: float | None = None,
         fading_db: float = 0.0,
+        spare: int = 0,
     ) -> None:
         self.radios = [WlanRadio(index, wlan) for index, wlan in enumerate(settings)]
-        self.channels = Channels(radio, self.radios, rng, threshold_dbm, self.record_status)
+        # Media have a fixed number of radios: those that are not there yet are off, and far away.
+        absent = settings[0].model_copy(update={"mode": "managed", "bitrates": ()})
+        self._places = [*self.radios]
+        self._places += [WlanRadio(len(settings) + number, absent) for number in range(spare)]
+        self.channels = Channels(radio, self._places, rng, threshold_dbm, self.record_status)
         self.members = Membership(self.radios, self.channels, rule or AssociationRule())
         self.enrolment = Enrolment(self.members)
         self._infrastructure = Infrastructure(
@@ -285,8 +293,36 @@ class Network:
 
     def set_positions(self, now: float, xy: Floats) -> None:
         """Set the nodes' positions: an array of metres, (nodes, 2), or (nodes, 3) with heights."""
-        self.channels.set_positions(xy[self._node_of])
+        places = np.full((len(self._places), xy.shape[1]), _FAR)
+        places[:, 2:] = 0.0
+        places[: len(self.radios)] = xy[self._node_of]
+        self.channels.set_positions(places)
         self.members.changed(now)
+
+    @property
+    def spare(self) -> int:
+        """The number of radios that may be added."""
+        return len(self._places) - len(self.radios)
+
+    def add(self, now: float, settings: WlanSettings, node: int) -> WlanRadio:
+        """Add a radio to the node of this number; its position is that of the next positions.
+
+        There must be a spare one.
+        """
+        index = len(self.radios)
+        radio = self._places[index] = WlanRadio(index, settings)
+        self.radios.append(radio)
+        self._node_of = np.append(self._node_of, node)
+        self._by_mac[radio.mac] = index
+        self.channels.set_power(radio, settings.tx_power_dbm, settings.antenna_gain_dbi)
+        if settings.range is not None:
+            self.channels.set_range(radio, settings.range)
+        if radio.bitrates:
+            self.channels.allow_rates(radio)
+        self.members.tune(radio)
+        self._open_mesh(radio)
+        self.members.changed(now, at_once=True)
+        return radio
 
     def configure(self, now: float, radio: WlanRadio, settings: WlanSettings) -> None:
         """Change the settings of a radio; `range`, if set, replaces the power."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,35 @@ def test_a_delay_of_a_wire_holds_or_is_a_limit(tmp_path: Path) -> None:
     (least,) = re.findall(r"= ([\d.]+)/", done.stdout)
     told = "addLink of a wire(delay): this kernel has no sch_netem: ignored" in done.stderr
     assert told != (float(least) >= 55)  # 30 ms each way
+
+
+def test_nodes_are_added_while_the_network_runs(tmp_path: Path) -> None:
+    point = "net.addAccessPoint('ap2', ssid='second', channel='6', position='900,0,0',"
+    commands = (
+        f"px {point} failMode='standalone').start([])",
+        "px net.addStation('sta2', position='903,0,0', ip='10.0.0.9/8')",
+        "px net.addStation('sta3', position='900,4,0')",
+        "aps",
+        "sta2 ping -c 2 -i 0.2 -W 5 sta3",
+        "py net.addStation('sta3')",
+        "py net.addStation('many', wlans=40)",
+        "py 'many' not in net",
+        "move sta2 3 3",
+        "sta2 ping -c 2 -i 0.2 -W 5 h1",
+    )
+    path = tmp_path / "commands"
+    path.write_text("\n".join(commands) + "\n")
+    words = ("--commands", str(path))
+    done = mn(tmp_path, SCRIPTS / "grows.py", *words, errors=subprocess.STDOUT)
+    said = done.stdout
+    assert done.returncode == 0, said
+    assert "late has 10.0.0.3 02:00:00:00:02:00" in said
+    assert said.count(" 0% packet loss") == 3, said
+    assert re.search("ap2-wlan1 'second' channel 6: sta2-wlan0 .*, sta3-wlan0", said)
+    assert "a node named sta3 exists already" in said
+    assert "no room for 40 more radios while the network runs: add many before" in said
+    assert "mininet-wifi> py 'many' not in net\nTrue" in said
+    script = read(run_folder(tmp_path))
+    assert {"late-wlan0", "sta2-wlan0", "sta3-wlan0"} <= set(script.traffic["interface"])
+    captures = {path.name for path in (run_folder(tmp_path) / "captures").iterdir()}
+    assert {"late-wlan0.pcap", "sta2-wlan0.pcap", "ap2-wlan1.pcap"} <= captures

@@ -14,7 +14,14 @@ import pytest
 from emulation.media.config import TapError
 from emulation.media.control import ControlError, request
 from emulation.media.wireless_config import load
-from tests.emulation.media.tap_stations import Station, await_true, medium, namespaces, start
+from tests.emulation.media.tap_stations import (
+    Station,
+    await_true,
+    configure,
+    medium,
+    namespaces,
+    start,
+)
 
 WIRELESS: Final = "emulation.media.wireless"
 EXPONENT_4: Final = {"propagation": {"model": "log-distance", "exponent": 4}}
@@ -94,6 +101,39 @@ def test_stations_reach_each_other_through_their_access_point(
         statistics = request(control, {"op": "stats"})
         assert statistics["names"] == [each.interface for each in stations]
         assert statistics["lost"]["sent while not associated"] > 0
+
+
+@pytest.mark.root
+def test_a_node_is_added_while_it_runs(stations: list[Station], tmp_path: Path) -> None:
+    *there, late = stations
+    radios: list[dict[str, Any]] = [{"mode": "master", "ssid": "net"}, {}]
+    config = _config(tmp_path, radios, there, spare=1)
+    node = {"name": late.name, "pid": late.pid, "position": [5, 0, 2]}
+    radio = {"node": late.name, "interface": late.interface, "mac": late.mac}
+    with medium(config, there, neighbours=False, module=WIRELESS) as control:
+        for wrong, message in (
+            ({"node": node, "radios": [radio | {"channel": 999}]}, "add: .*no channel 999"),
+            ({"node": node | {"pid": 0}, "radios": [radio]}, "add: .*pid"),
+            ({"node": node | {"name": there[0].name}, "radios": []}, "add: there is a sta1"),
+            ({"node": node, "radios": [radio, radio | {"interface": "b"}]}, "no room for 2"),
+        ):
+            with pytest.raises(ControlError, match=message):
+                request(control, {"op": "add", **wrong})
+        request(control, {"op": "add", "node": node, "radios": [radio]})
+        configure([late], neighbours=False)
+        assert late.reaches(there[1]), "through the access point"
+        assert there[1].reaches(late)
+        (facts,) = request(control, {"op": "radios", "node": late.name})["radios"]
+        assert facts["connected_to"] == there[0].interface
+        positions = request(control, {"op": "position"})["positions"]
+        assert positions[late.name] == [5, 0, 2]
+        names = [station.interface for station in stations]
+        assert request(control, {"op": "stats"})["names"] == names
+        other = {"name": "x", "pid": late.pid}
+        extra = radio | {"node": "x", "interface": "x-wlan0", "mac": "02:00:00:00:09:09"}
+        with pytest.raises(ControlError, match="no room for 1 more radios while the network runs"):
+            request(control, {"op": "add", "node": other, "radios": [extra]})
+        assert "x-wlan0" not in late.run("ip", "link").stdout
 
 
 @pytest.mark.root

@@ -33,6 +33,7 @@ class Lab:
         positions: Sequence[tuple[float, float]],
         radio: RadioSpec = RADIO,
         fading_db: float = 0.0,
+        spare: int = 0,
         **rule: Any,
     ) -> None:
         self.names = list(radios)
@@ -50,9 +51,19 @@ class Lab:
             AssociationRule.model_validate(rule),
             THRESHOLD,
             fading_db,
+            spare,
         )
         self.now = 0.0
         self.positions = np.array(positions, dtype=np.float64)
+        self.move()
+
+    def add(self, name: str, x: float, y: float, **given: Any) -> None:
+        """Add a node with a radio, somewhere; let a second pass."""
+        number = len(self.names)
+        settings = {"node": name, "interface": name, "mac": mac(number + 1)} | given
+        self.network.add(self.now, WlanSettings.model_validate(settings), number)
+        self.names.append(name)
+        self.positions = np.vstack([self.positions, (x, y)])
         self.move()
 
     def move(self, name: str | None = None, x: float = 0.0, y: float = 0.0) -> None:

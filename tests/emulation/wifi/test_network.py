@@ -417,3 +417,40 @@ def test_by_range_two_radios_of_a_node_take_two_access_points() -> None:
     places = [(0, 0), (50, 0), (0, 0), (0, 0)]
     lab = Lab({"one": MASTER, "two": MASTER} | nodes, places, by_range=True)
     assert [lab.access_point("a"), lab.access_point("b")] == ["one", "two"]
+
+
+def test_radios_that_are_added_take_part_as_if_they_had_been_there() -> None:
+    first: dict[str, dict[str, Any]] = {"home": MASTER, "one": {}}
+    later: dict[str, dict[str, Any]] = {
+        "two": {"bitrates": (6.0,)},
+        "other": MASTER | {"ssid": "other", "channel": 6},
+    }
+    places = [(0, 0), (5, 0), (0, 30), (300, 0)]
+    grown = Lab(first, places[:2], spare=2)
+    assert grown.send("one", grown.frame("one", GROUP)) == ["home"]
+    for (name, given), place in zip(later.items(), places[2:], strict=True):
+        grown.add(name, *place, **given)
+    assert grown.network.spare == 0
+    whole = Lab(first | later, places)
+    whole.let_pass(3.0)
+    for lab in (grown, whole):
+        assert [lab.access_point(name) for name in ("one", "two")] == ["home", "home"]
+        assert lab.send("two", lab.frame("two", "one")) == ["one"]
+        assert lab.network.channels.rate_mbps(2, 0) == 6.0
+        roaming = lab.radio("two").settings().model_copy(update={"ssid": "other"})
+        lab.network.configure(lab.now, lab.radio("two"), roaming)
+        lab.move("two", 290)
+        assert lab.access_point("two") == "other"
+        assert lab.send("other", lab.frame("other", "two")) == ["two"]
+
+
+def test_radios_that_are_not_there_yet_change_nothing() -> None:
+    nodes = {"home": MASTER} | {f"car{number}": {} for number in range(4)}
+    places = [(0, 0), *((15.0 * number, 31.0) for number in range(4))]
+    heard = []
+    for spare in (0, 32):
+        lab = Lab(nodes, places, fading_db=6.0, spare=spare)
+        senders = [f"car{number % 4}" for number in range(60)]
+        heard.append([lab.send(sender, lab.frame(sender, GROUP)) for sender in senders])
+    assert heard[0] == heard[1]
+    assert len(set(map(tuple, heard[0]))) > 1
