@@ -44,6 +44,8 @@ from emulation.vm.qmp import Qmp
 
 BOOT_LIMIT: Final = 120.0
 """Seconds until the agent must answer; measured: 4 with emulation on an idle machine."""
+LOAD_LIMIT: Final = 600.0
+"""Seconds until modules are loaded; 20 with emulation on an idle machine."""
 BOOT_WORK: Final = 40.0
 """Processor seconds until then at the first boot, after which it is retried; measured: 3 to 6 with
 emulation, twice that beside others."""
@@ -269,7 +271,7 @@ class Machine:
         self._mount_code("mount code")
         variables = {"PYTHONPATH": str(target)}
         self.begin([*PRELOADED, ROOM], target, variables, terminal=False)
-        deadline, errors = time.monotonic() + BOOT_LIMIT, b""
+        deadline, errors = time.monotonic() + LOAD_LIMIT, b""
         while time.monotonic() < deadline:
             for kind, payload in self.receive(POLL):
                 if kind == channel.OUTPUT:

@@ -97,7 +97,7 @@ def probe(image: Bootable, limit: float = LIMIT) -> KvmVerdict:
         serial, errors = Path(folder) / "serial", Path(folder) / "errors"
         hardware = Hardware("kvm", memory=512, processors=1)
         boots = (image.kernel, image.initramfs)
-        command = qemu.boot_options(hardware, boots, serial, ARGUMENTS)
+        command = qemu.boot_options(hardware, boots, serial, [ARGUMENTS])
         with errors.open("wb") as stderr:
             process = start_tied(command, stderr=stderr)
         deadline = time.monotonic() + limit
