@@ -72,7 +72,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
         axes.set_xlabel("x, m")
         axes.set_ylabel("y, m")
     caption = (
-        "Where nodes were when the network was built (triangles: access points), and their ways. "
+        "Where nodes were first (triangles: access points), and their ways. "
         + RECORDED
         + node_map.crowded(len(kinds))
     )
