@@ -5,9 +5,8 @@ leads to the agent in the guest (`guest/agent.py`, framing in `channel`), its se
 log file.  `Machine` boots the guest, mounts the shares, runs commands one after the other and shuts
 down; `run_in_vm` does all that for one command.
 
-An emulated machine that has booted is saved (`emulation.vm.kept`), before it mounts anything of the
-host, with a process that has loaded what commands of the testbed need (`emulation.vm.preloaded`):
-the next one begins there, and is ready in a fraction of the time.
+A booted emulated machine is saved (`emulation.vm.kept`), before it mounts anything of the host,
+with a process that has loaded what commands need (`emulation.vm.preloaded`): others begin there.
 """
 
 from __future__ import annotations
@@ -240,9 +239,9 @@ class Machine:
     def _set_up(
         self, saved: tuple[Path, IO[bytes], IO[bytes]] | None
     ) -> tuple[float, float] | None:
-        """Mount the shares; return bounds of the rate of the clock if it is wrong, else None.
+        """Mount the shares; before that, save the machine if files are given for it.
 
-        Before that, save the machine if files are given for it.
+        Return bounds of the rate of the clock if it is wrong, else None.
         """
         first = self._read_clock()
         if saved is None:
@@ -258,8 +257,9 @@ class Machine:
             if is_right(low, high) or time.monotonic() > deadline:
                 break
         if saved is not None:
-            self._do("stop", f"savevm {TAG}")
-            keep(*saved)
+            with suppress(VmError):  # it goes on all the same
+                self._do("stop", f"savevm {TAG}")
+                keep(*saved)
             self._do("cont")
             self.set_clock()
             self._mount_all()
