@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
+from markupsafe import Markup
 
 from emulation.mn import record
 from emulation.mn.record import NETWORK, ScriptRecord
@@ -26,6 +27,8 @@ from spark_analysis.measures.script import (
     signals,
     traffic,
 )
+from spark_analysis.replay.packing import as_script
+from spark_analysis.replay.script import script_replay, shown
 from spark_analysis.report.fidelity_text import verdict_of
 from spark_analysis.report.page import numbered, report_environment, write_html
 from spark_analysis.report.quantities import seconds
@@ -59,6 +62,7 @@ def _render(folder: Path, tables: ScriptTables) -> str:
     fidelity = read_fidelity(RunFolder(folder), problems)
     remarks = (*outcome.limits, *outcome.notes) if outcome is not None else ()
     page = report_environment().get_template("script.html")
+    replay = script_replay(tables)
     drawings = [
         ("map", positions.draw_map(tables)),
         *(
@@ -77,6 +81,8 @@ def _render(folder: Path, tables: ScriptTables) -> str:
         limits=[*remarks, *problems],
         error=None if outcome is None else outcome.error,
         figures=numbered(drawings),
+        replay=replay and shown(replay),
+        replay_json=Markup(as_script(replay or {})),  # which escapes it  # noqa: S704
         tables=[
             traffic.radio_table(tables),
             flows.flow_table(tables),

@@ -78,6 +78,10 @@ def test_a_run_of_mn_is_analysed_later_also_one_that_was_killed(tmp_path: Path) 
     assert code == 1
     assert "ended without building a network" in " ".join(errors.split())
     for folder in (whole, killed):
+        page = (folder / "report.html").read_text()
+        assert '"name":"sta1"' in page
+        assert "Click a node for its traffic." in page
+        assert "Replay slowly" in page.partition(" hidden disabled>")[2]  # there are no events
         tables = {path.stem for path in (folder / "metrics").glob("*.parquet")}
         assert tables == {each.name for each in SCRIPT_TABLES}
         page = (folder / "report.html").read_text()

@@ -107,7 +107,7 @@ function replayOf(room, model) {
         (here + older.got) + " of " + (due.length + older.due));
     } else {
       head.textContent = "Nothing selected";
-      row(list, "Click a node to see its traffic, or select an event to see its path.");
+      row(list, `Click a node to see its traffic${events.length ? ", or select an event to see its path" : ""}.`);
     }
     for (const mark of model.marks)
       if (Math.abs(mark.time - state.time) < 1 || (mark.kind !== "" && mark.time <= state.time && state.time < mark.until))

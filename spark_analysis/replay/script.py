@@ -1,0 +1,139 @@
+"""The replay of a script's network: where nodes were, their access points, and what they sent.
+
+The object is that of `spark_analysis.replay.data`, without events: a script's nodes send what they
+like, so no frame is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from spark_analysis.measures.script import ScriptTables
+from spark_analysis.replay.data import METRE, MOST_BUCKETS, TICKS
+from spark_analysis.replay.packing import interleaved, packed
+from spark_analysis.report.quantities import printable
+
+MARGIN = 5.0
+"""Metres around where nodes were."""
+
+
+def script_replay(tables: ScriptTables) -> dict[str, Any] | None:
+    """Return the data of the replay; None if no positions were recorded."""
+    positions = tables.positions
+    if positions.empty:
+        return None
+    nodes = [node for node in tables.network["nodes"] if node["name"] in set(positions["node"])]
+    index = {node["name"]: number for number, node in enumerate(nodes)}
+    radios = {radio["interface"]: radio for radio in tables.network["radios"]}
+    node_of = {name: index.get(radio["node"]) for name, radio in radios.items()}
+    masters = {radio["node"] for radio in radios.values() if radio["mode"] == "master"}
+    seconds = max(tables.seconds, 0.1)
+    low = positions[["x", "y"]].min() - MARGIN
+    high = positions[["x", "y"]].max() + MARGIN
+    return {
+        "duration": round(seconds, 3),
+        "area": [float(low["x"]), float(low["y"]), float(high["x"]), float(high["y"])],
+        "range": None,
+        "nodes": [
+            {"name": printable(node["name"]), "role": 0, "point": node["name"] in masters}
+            for node in nodes
+        ],
+        "tracks": packed(np.array(list(_tracks(positions, index, low)), np.int64)),
+        "roads": [],
+        "links": packed(_links(tables.associations, node_of, seconds)),
+        "window": 1.0,
+        "hops": packed([]),
+        "events": packed([]),
+        "topics": [],
+        "marks": list(_marks(tables.associations, node_of, radios)),
+        "notes": [],
+        **_load(tables, node_of, len(nodes), seconds),
+    }
+
+
+def shown(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the template `replay.html` needs."""
+    return {
+        "title": "The run again",
+        "legend": "Blue lines: associations, once a second. Purple rings: a station changes its "
+        "access point. Click a node for its traffic.",
+        "feed": "replay_data.js",
+        "notes": data["notes"],
+        "without_events": True,
+    }
+
+
+def _tracks(positions: pd.DataFrame, index: Mapping[str, int], low: pd.Series) -> Iterator[int]:
+    """Yield for each node the number of its waypoints, then time, x and y of each, packed."""
+    by_node = dict(iter(positions.groupby("node")))
+    for name in index:
+        points = by_node[name].sort_values("time")[["time", "x", "y"]].to_numpy(float)
+        points[:, 0] = np.maximum(points[:, 0], 0.0)
+        points[:, 1:] -= low.to_numpy(float)
+        still = (np.diff(points[:, 1:], axis=0, prepend=np.nan) == 0).all(axis=1)
+        between = still & np.append(still[1:], False)  # the same before, here and after
+        whole = np.rint(points[~between] * (TICKS / 1_000, METRE, METRE)).astype(np.int64)
+        yield len(whole)
+        yield from interleaved(np.diff(whole, axis=0, prepend=np.zeros((1, 3), np.int64)).ravel())
+
+
+def _links(
+    associations: pd.DataFrame, node_of: Mapping[str, int | None], seconds: float
+) -> list[int]:
+    """Return the associations as numbers: a, b, how many, and begin and length of each, 0.1 s."""
+    spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    by_time = associations.sort_values("time")
+    for interface in sorted(set(by_time["interface"])):
+        changes = by_time[by_time["interface"] == interface]
+        begins = [max(0.0, time) for time in changes["time"]]
+        for begin, end, point in zip(begins, [*begins[1:], seconds], changes["new"], strict=True):
+            one, other = node_of.get(interface), node_of.get(point)
+            if one is not None and other is not None:
+                span = round(10 * begin), round(10 * max(begin, end))
+                spans.setdefault((one, other), []).append(span)
+    numbers = []
+    for pair in sorted(spans):
+        numbers += [*pair, len(spans[pair])]
+        before = 0
+        for begin, end in sorted(spans[pair]):  # which do not overlap
+            numbers += [begin - before, end - begin]
+            before = end
+    return numbers
+
+
+def _marks(
+    associations: pd.DataFrame, node_of: Mapping[str, int | None], radios: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield the handovers."""
+    columns = (associations[name].tolist() for name in ("time", "interface", "old", "new"))
+    for time, *interfaces in zip(*columns, strict=True):
+        node = node_of.get(interfaces[0])
+        if node is not None and all(name in radios for name in interfaces):
+            station, old, new = (printable(radios[name]["node"]) for name in interfaces)
+            yield {
+                "time": round(time, 3),
+                "until": round(time, 3),
+                "text": f"{station} hands over from {old} to {new}",
+                "nodes": [node],
+                "kind": "handover",
+            }
+
+
+def _load(
+    tables: ScriptTables, node_of: Mapping[str, int | None], nodes: int, seconds: float
+) -> dict[str, Any]:
+    """Return the frames that nodes sent and received, by time."""
+    width = max(1, int(np.ceil(seconds * nodes / MOST_BUCKETS)))
+    buckets = int(seconds // width) + 1
+    counts = np.zeros((nodes, buckets, 2), np.int64)
+    names = ("interface", "second", "sent_frames", "received_frames")
+    columns = (tables.traffic[name].tolist() for name in names)
+    for interface, second, sent, received in zip(*columns, strict=True):
+        node, bucket = node_of.get(interface), second // width
+        if node is not None and 0 <= bucket < buckets:
+            counts[node, bucket] += (sent, received)
+    return {"load": packed(counts.ravel()), "width": width}
