@@ -91,7 +91,7 @@ def from_here(me: Peer, known: Iterable[Peer]) -> list[Peer]:
     return after + [peer for peer in ordered if peer.order < me.order]
 
 
-def _first_covers(me: Peer, ordered: Sequence[Peer], unit: str) -> Iterator[int]:
+def _first_covers(me: Peer, ordered: Iterable[Peer], unit: str) -> Iterator[int]:
     """Yield the peers of one pass of Algorithm 2: those that cover what is not covered yet."""
     if unit == BITS:
         left = me.identifier
@@ -111,11 +111,16 @@ def _first_covers(me: Peer, ordered: Sequence[Peer], unit: str) -> Iterator[int]
                 return
 
 
-def both_ways(me: Peer, ordered: Sequence[Peer], unit: str) -> tuple[int, ...]:
+def both_ways(
+    me: Peer, ordered: Sequence[Peer], unit: str, *, restart: bool = True
+) -> tuple[int, ...]:
     """Return the nodes that Algorithm 2 takes, of peers in the order of `from_here`.
 
-    The two passes begin with nothing covered each, as the proof of proposition 1 counts them.
+    The two passes begin with nothing covered each, as the proof of proposition 1 counts them;
+    without `restart` the second goes on with what the first has covered, as the pseudocode does.
     """
+    if not restart:
+        return tuple(_first_covers(me, (*ordered, *ordered[::-1]), unit))
     ascending = _first_covers(me, ordered, unit)
     descending = _first_covers(me, ordered[::-1], unit)
     return tuple(dict.fromkeys((*ascending, *descending)))
@@ -129,8 +134,13 @@ def choose(me: Peer, known: Iterable[Peer], *, covering: int, unit: str) -> Over
     return choose_in_order(me, from_here(me, known), covering=covering, unit=unit)
 
 
-def choose_in_order(me: Peer, ordered: Sequence[Peer], *, covering: int, unit: str) -> OverlayTable:
-    """Return what `choose` does, of peers that are in the order of `from_here`."""
+def choose_in_order(
+    me: Peer, ordered: Sequence[Peer], *, covering: int, unit: str, restart: bool = True
+) -> OverlayTable:
+    """Return what `choose` does, of peers that are in the order of `from_here`.
+
+    `restart` is as in `both_ways`.
+    """
     below, beside, above = [], [], []
     mine = me.identifier
     for peer in ordered:
@@ -146,8 +156,8 @@ def choose_in_order(me: Peer, ordered: Sequence[Peer], *, covering: int, unit: s
             beside.append(peer)
     return OverlayTable(
         tuple(peer.node for peer in covering_peers(me, above, covering)),
-        both_ways(me, below, unit),
-        both_ways(me, beside, unit),
+        both_ways(me, below, unit, restart=restart),
+        both_ways(me, beside, unit, restart=restart),
     )
 
 

@@ -1,4 +1,4 @@
-"""The compared overlay on the same peers: who gets an event without an interest in it."""
+"""The compared overlay on the peers, and for the first quotes, of the static setting."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ EVENTS: Final = 50
 def compared(nodes: int, seed: int, hashes: int = 3) -> dict[str, float]:
     """Return the messages per event, and those to peers whose identifier it does not match.
 
+    `false_positives` is the share of the peers that get an event of which no subscription matches
+    it, `by_forwarding` that of those whose identifier does not, as in the static setting.
+
     `delta` is the share of a peer's 0 bits that are * in the id cover of a link to it, over the
     links of the peers on the way of events; `p` is the measured share of the peers that an event
     does not match and that get it, `p_equations` and `p_of_m` what follows from `delta` by
@@ -37,7 +40,7 @@ def compared(nodes: int, seed: int, hashes: int = 3) -> dict[str, float]:
     links: dict[int, list[CubeDimension]] = {}
     messages, uninterested, shares, depths = [], [], [], []
     starred: list[float] = []
-    missing = 0
+    wanted = unwanted = 0
     for publisher, event, wanting in Quotes(workload, drawn, rng).draw(EVENTS):
         bits = SHARED_BIT | cell_bits(space.cell(event), BITS_OF_IDS, hashes)
         hops = {publisher: 0}
@@ -59,7 +62,8 @@ def compared(nodes: int, seed: int, hashes: int = 3) -> dict[str, float]:
         messages.append(len(got))
         uninterested.append(len(got - matching))
         shares.append(len(got - matching) / max(others, 1))
-        missing += len(wanting - got)
+        wanted += len(wanting)
+        unwanted += len(got - wanting)
         depths += [hops[node] for node in wanting & got]
     delta = fmean(starred)
     return {
@@ -68,9 +72,11 @@ def compared(nodes: int, seed: int, hashes: int = 3) -> dict[str, float]:
         "p_of_m": fmean(
             1.0 - (1.0 - delta) ** (BITS_OF_IDS - mine.bit_count()) for mine in by_node.values()
         ),
-        "messages": fmean(messages),
+        "event_messages": fmean(messages),
         "uninterested": fmean(uninterested),
         "p": fmean(shares),
-        "missing": missing,
+        "false_positives": unwanted / max(sum(messages), 1),
+        "by_forwarding": sum(uninterested) / max(sum(messages), 1),
+        "false_negatives": (wanted - len(depths)) / max(wanted, 1),
         "depth": fmean(depths) if depths else float("nan"),
     }

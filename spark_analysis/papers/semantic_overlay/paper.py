@@ -7,7 +7,7 @@ from typing import Final
 from spark_analysis.papers.answer import Sentence, mean
 from spark_analysis.papers.paper import Paper
 from spark_analysis.papers.semantic_overlay.claims import CLAIMS, MARGINS
-from spark_analysis.papers.semantic_overlay.studies import FIGURES, PRESETS, STUDIES
+from spark_analysis.papers.semantic_overlay.studies import FIGURES, PRESETS, STUDIES, VARIATIONS
 
 ANSWER: Final = (
     Sentence(
@@ -35,12 +35,15 @@ ANSWER: Final = (
     ),
     Sentence(
         "At 1,000 peers an event takes {ours} messages and loses {lost} % of its deliveries, and "
-        "takes {theirs} in the compared overlay, where {missing} are missing in a network.",
+        "takes {theirs} in the compared overlay, which loses {missing} %; their depths are {deep} "
+        "and {theirs_deep} hops.",
         {
             "ours": mean("static", "event_messages", nodes=1000),
             "lost": mean("static", "false_negatives", scale=100.0, nodes=1000),
-            "theirs": mean("compared", "messages", nodes=1000),
-            "missing": mean("compared", "missing", nodes=1000),
+            "theirs": mean("compared", "event_messages", nodes=1000),
+            "missing": mean("compared", "false_negatives", scale=100.0, nodes=1000),
+            "deep": mean("static", "depth", nodes=1000),
+            "theirs_deep": mean("compared", "depth", nodes=1000),
         },
     ),
 )
@@ -56,6 +59,7 @@ PAPER: Final = Paper(
     claims=CLAIMS,
     presets=PRESETS,
     margins=MARGINS,
+    variations=VARIATIONS,
     answer=ANSWER,
     names={"semantic-overlay": "Semantic overlay", "mirinae": "Mirinae"},
 )

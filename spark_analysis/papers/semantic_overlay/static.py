@@ -30,6 +30,7 @@ from nodeapp.pubsub.overlay.tables import (
     Peer,
     choose_in_order,
     matches,
+    uncovered,
     with_shared,
 )
 from spark_analysis.papers.semantic_overlay.setting import BITS_OF_IDS, EVENTS, SPACE, STOCKS
@@ -79,9 +80,14 @@ class Spread:
 
 
 class StaticOverlay:
-    """The tables of all peers; `unit` is what they cover, `covering` how many covering links."""
+    """The tables of all peers; `unit` is what they cover, `covering` how many covering links.
 
-    def __init__(self, peers: Sequence[Peer], *, covering: int = 1, unit: str = BITS) -> None:
+    `restart` is as in `nodeapp.pubsub.overlay.tables.both_ways`.
+    """
+
+    def __init__(
+        self, peers: Sequence[Peer], *, covering: int = 1, unit: str = BITS, restart: bool = True
+    ) -> None:
         self.unit = unit
         self.peers = {peer.node: peer for peer in peers}
         self.rings = rings(peers)
@@ -91,7 +97,7 @@ class StaticOverlay:
         self.links: dict[int, set[int]] = {peer.node: set() for peer in primaries}
         for index, peer in enumerate(primaries):
             ordered = [*primaries[index + 1 :], *primaries[:index]]
-            table = choose_in_order(peer, ordered, covering=covering, unit=unit)
+            table = choose_in_order(peer, ordered, covering=covering, unit=unit, restart=restart)
             self.tables[peer.node] = table
             for node in table.nodes:
                 self.links[peer.node].add(node)
@@ -196,6 +202,16 @@ class Quotes:
             yield publisher, event, wanting
 
 
+def uncovered_share(overlay: StaticOverlay) -> float:
+    """Return the share of a peer's bits, the shared one left out, that its chosen links lack."""
+    return fmean(
+        (left & ~SHARED_BIT).bit_count() / max((me.identifier & ~SHARED_BIT).bit_count(), 1)
+        for node, table in overlay.tables.items()
+        for me in [overlay.peers[node]]
+        for left in [uncovered(me, [overlay.peers[to] for to in table.nodes])]
+    )
+
+
 def cause(peer: Peer, bits: int, cell: int) -> str:
     """Return why a peer gets an event that none of its filters matches.
 
@@ -216,14 +232,18 @@ def static(
     unmatched: str = "drop",
     covering: int = 1,
     quotes: int = EVENTS,
+    restart: bool = True,
 ) -> dict[str, float]:
-    """Return what figures 2 to 4 show of one network; `alpha` 0 is the uniform law."""
+    """Return what figures 2 to 4 show of one network; `alpha` 0 is the uniform law.
+
+    `restart` is as in `nodeapp.pubsub.overlay.tables.both_ways`.
+    """
     rng = random.Random(f"{seed}/{nodes}")
     law = PARETO if alpha else UNIFORM
     workload = StockWorkload(stocks=STOCKS, law=law, alpha=alpha or 1.0)
     space = Space(SPACE)
     drawn = population(nodes, workload, space, hashes, rng)
-    overlay = StaticOverlay(drawn.peers, covering=covering, unit=cover)
+    overlay = StaticOverlay(drawn.peers, covering=covering, unit=cover, restart=restart)
     made_up = Quotes(workload, drawn, rng)
     depths: list[int] = []
     causes = {"grid": 0, "bloom": 0, "forwarding": 0}
@@ -255,6 +275,7 @@ def static(
         "links": fmean(links),
         "links_most": max(links),
         "bound": 2 * BITS_OF_IDS + covering,
+        "uncovered": uncovered_share(overlay),
         "false_positives": sum(causes.values()) / max(received, 1),
         **{f"by_{name}": number / max(received, 1) for name, number in causes.items()},
         "false_negatives": missing / max(wanted_in_all, 1),

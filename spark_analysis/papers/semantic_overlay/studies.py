@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from spark_analysis.papers.computed import Computed, Function
-from spark_analysis.papers.paper import CURVE, Axis, Figure, Preset, Scope, Study, per_point
+from spark_analysis.papers.paper import (
+    CURVE,
+    Axis,
+    Figure,
+    Preset,
+    Scope,
+    Study,
+    Variation,
+    ends_and_middle,
+    per_point,
+)
 from spark_analysis.papers.semantic_overlay.bits import largest
 from spark_analysis.papers.semantic_overlay.compared import compared
 from spark_analysis.papers.semantic_overlay.dynamic import dynamic
@@ -28,6 +39,7 @@ CONVERGED_SEEDS: Final = 4
 SET_BITS: Final = Axis("set_bits", "bits set in the identifier")
 STEP: Final = Axis("step", "publications a join, in steps of 0.4 k d/(2p)")
 SETTING: Final = Axis("study", "setting", names={"static": "static", "dynamic": "with joins"})
+BOTH: Final = Axis("study", "system", names={**SETTING.names, "compared": "Mirinae"})
 SYSTEM: Final = Axis(
     "system",
     "system",
@@ -35,6 +47,15 @@ SYSTEM: Final = Axis(
 )
 SIZES: Final = (125, 250, 500, 1000, 2000, 4000)
 LARGEST: Final = 4000
+VARIED: Final = 500
+"""Peers of the largest networks with joins in a variation."""
+READ: Final[Mapping[str, Callable[[str], Any]]] = {
+    "cover": str,
+    "hashes": int,
+    "restart": "true".__eq__,
+    "converged": "true".__eq__,
+}
+"""Reads the settings of variations."""
 OF_HASHES: Final = 1000
 OF_LAW: Final = 100
 """Quotes of a network whose interests follow a law: each has many takers."""
@@ -43,9 +64,15 @@ OF_LAW: Final = 100
 def _computed(
     function: Function, columns: tuple[str, ...], **settings: Any
 ) -> Callable[[Scope], Computed]:
+    known = inspect.signature(function).parameters
+
     def source(scope: Scope) -> Computed:
         vary = {column: scope.values[column] for column in columns}
-        return Computed(function, vary, scope.seeds, settings=settings)
+        if scope.varied:
+            few = tuple(nodes for nodes in vary["nodes"] if nodes <= VARIED or function is static)
+            vary["nodes"] = ends_and_middle(few)
+        changed = {key: READ[key](text) for key, text in scope.settings.items() if key in known}
+        return Computed(function, vary, scope.seeds, settings={**settings, **changed})
 
     return source
 
@@ -116,6 +143,45 @@ STUDIES: Final = (
 )
 
 
+_REVIEWED: Final = "a review of the first results found that text, pseudocode and code differ here"
+VARIATIONS: Final = (
+    Variation(
+        "cells",
+        "tables that cover cells",
+        {"cover": "cells"},
+        "The text of section III-A has a region that is not covered yet, the code bits.",
+        ("static", "dynamic"),
+        added=_REVIEWED,
+    ),
+    Variation(
+        "one-hash",
+        "one hash function",
+        {"hashes": "1"},
+        "The paper does not say how many there are; an event has a bit for each.",
+        ("static", "dynamic"),
+        added=_REVIEWED,
+    ),
+    Variation(
+        "literal",
+        "Algorithm 2 to the letter",
+        {"restart": "false"},
+        "In the pseudocode the second pass goes on with what the first has covered; the text and "
+        "the proof of proposition 1 have it begin afresh.",
+        ("static",),
+        added=_REVIEWED,
+    ),
+    Variation(
+        "converged",
+        "joins until convergence",
+        {"converged": "true"},
+        "A join takes steps until the table converges; the base ends it after 3 fruitless answers "
+        "or 16 rounds.",
+        ("static", "dynamic"),
+        added=_REVIEWED,
+    ),
+)
+
+
 def _preset(name: str, summary: str, sizes: tuple[int, ...], law: int, **rest: Any) -> Preset:
     compared_at: tuple[int, ...] = rest.pop("compared")
     joined: tuple[int, ...] = rest.pop("joined")
@@ -163,6 +229,8 @@ PRESETS: Final = (
         joined=SIZES,
         compared=(125, 250, 500, 1000),
         seeds=10,
+        varied_seeds=5,
+        variations=tuple(variation.key for variation in VARIATIONS),
     ),
 )
 
@@ -211,8 +279,8 @@ FIGURES: Final = (
     ),
     _figure(("static", "dynamic"), "table", "Chosen links", _TABLE, "entries", NODES, SETTING),
     _figure(
-        ("static", "dynamic"), "depth", "Delivery depth with joins (5b)", _DEPTH, "hops", NODES,
-        SETTING,
+        ("static", "dynamic", "compared"), "depth", "Delivery depth with joins (5b)", _DEPTH,
+        "hops", NODES, BOTH,
     ),
     _figure(
         ("overhead",), "overhead", "Overhead by peers, computed (6a)",
@@ -223,8 +291,8 @@ FIGURES: Final = (
         "Propositions 2 and 3, in units of k d/2 ln n times joins a second.", "", STEP, SYSTEM,
     ),
     _figure(
-        ("static", "dynamic"), "false_negatives", "False negatives", _LOST, "%", NODES, SETTING,
-        scale=100.0,
+        ("static", "dynamic", "compared"), "false_negatives", "False negatives", _LOST, "%",
+        NODES, BOTH, scale=100.0,
     ),
     _figure(
         ("hashes",), "false_negatives", "False negatives by hash functions", _LOST, "%", HASHES,
@@ -256,8 +324,8 @@ FIGURES: Final = (
             "link_messages": "links told",
         },
     ),
-    _figure(("static", "dynamic"), "event_messages", "Messages of an event", "Searching included.",
-            "messages", NODES, SETTING),
+    _figure(("static", "dynamic", "compared"), "event_messages", "Messages of an event",
+            "Searching included.", "messages", NODES, BOTH),
     _figure(("compared",), "uninterested", "Mirinae: deliveries to peers that do not want an event",
             "Peers whose identifier does not match.", "messages", NODES),
 )  # fmt: skip

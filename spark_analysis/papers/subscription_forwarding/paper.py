@@ -4,14 +4,54 @@ from __future__ import annotations
 
 from typing import Final
 
+from spark_analysis.papers.answer import Sentence, mean
 from spark_analysis.papers.paper import Paper, Variation
 from spark_analysis.papers.subscription_forwarding.claims import CLAIMS, MARGINS
+from spark_analysis.papers.subscription_forwarding.scenario import FLOODING, MIX, TREE
 from spark_analysis.papers.subscription_forwarding.studies import (
+    DELIVERY,
+    EVENT_FRAMES,
     FIGURES,
+    FRAMES,
     NAMES,
     PRESETS,
     STUDIES,
     VARIATIONS,
+)
+
+ANSWER: Final = (
+    Sentence(
+        "At rest the tree delivers {rest} % of the events and at 20 m/s {fast} %, where the mix "
+        "delivers {mix} %, at 2.5 events a second.",
+        {
+            name: mean("load", DELIVERY, scale=100.0, system=system, speed=speed, interval=2.0)
+            for name, system, speed in (
+                ("rest", TREE, 0.0),
+                ("fast", TREE, 20.0),
+                ("mix", MIX, 20.0),
+            )
+        },
+    ),
+    Sentence(
+        "At that rate and at rest an event takes {event} messages over the tree and {flood} by "
+        "flooding, and with all control the tree sends {every} an event.",
+        {
+            "event": mean("rate", EVENT_FRAMES, system=TREE, interval=2.0),
+            "flood": mean("rate", EVENT_FRAMES, system=FLOODING, interval=2.0),
+            "every": mean("rate", FRAMES, system=TREE, interval=2.0),
+        },
+    ),
+    Sentence(
+        "An event that 5 % of the dispatchers want goes over {links} links, {closed} by the closed "
+        "form; the tree pays from {pays} events a second on in frames, from {airtime} on in "
+        "airtime.",
+        {
+            "links": mean("paying", "links", share=5.0, cost="frames"),
+            "closed": mean("paying", "links_closed", share=5.0, cost="frames"),
+            "pays": mean("paying", "pays", share=5.0, cost="frames"),
+            "airtime": mean("paying", "pays", share=5.0, cost="airtime"),
+        },
+    ),
 )
 
 PAPER: Final = Paper(
@@ -34,5 +74,6 @@ PAPER: Final = Paper(
     ),
     variations=VARIATIONS,
     margins=MARGINS,
+    answer=ANSWER,
     names=NAMES,
 )

@@ -41,6 +41,10 @@ def test_static_networks_are_those_of_the_options() -> None:
     for row in rows.values():
         causes = row["by_grid"] + row["by_bloom"] + row["by_forwarding"]
         assert row["false_positives"] == pytest.approx(causes)
+    bits, literal = (static(120, 2, restart=restart) for restart in (True, False))
+    assert literal["table"] < bits["table"]
+    # The first pass covers what can be: the second, if it goes on, finds nothing more.
+    assert literal["uncovered"] == bits["uncovered"] < 0.5
     popular = static(120, 2, alpha=3.0)
     assert popular["rings"] > 0
     assert popular["false_positives"] < static(120, 2)["false_positives"]
@@ -48,8 +52,9 @@ def test_static_networks_are_those_of_the_options() -> None:
 
 def test_the_compared_overlay_loses_nothing() -> None:
     row = compared(60, 1)
-    assert row["missing"] == 0
-    assert 0 < row["uninterested"] < row["messages"]
+    assert row["false_negatives"] == 0
+    assert 0 < row["uninterested"] < row["event_messages"]
+    assert 0 < row["by_forwarding"] < row["false_positives"] < 1
     assert 0 < row["delta"] < 1
     # Few bits are set: more zeros can be *, and so p is greater than with half of them set.
     assert 0 < row["p_equations"] <= row["p_of_m"] <= 1
@@ -82,26 +87,32 @@ def test_claims_can_hold_and_fail() -> None:
     dynamic_rows["join_queries"] = 6.0
     dynamic_rows["links"] += 5 + dynamic_rows["seed"]
     static_rows = points(study="static", false_positives=0.01, by_forwarding=0.0, **common).assign(
-        depth=lambda rows: 1.05 * rows["depth"]
+        depth=lambda rows: 1.05 * rows["depth"],
+        uncovered=lambda rows: rows["nodes"].map({250: 0.2, 1000: 0.02, 4000: 0.001}),
+        table=lambda rows: rows["table"] - (rows["nodes"] == 250),
     )
     others = points(study="compared", p=0.1, p_equations=0.1, p_of_m=0.1)
+    # 1 % of those whose identifier matches, as in the static setting, and half are on the way.
+    others = others.assign(false_positives=0.505, by_forwarding=0.5)
     others["uninterested"] = 0.1 * others["nodes"].map(math.log)
     verdicts = {
         (finding.claim.key, finding.study): finding.verdict
         for finding in judge(paper.claims, pd.concat([dynamic_rows, static_rows, others]))
     }
     assert set(verdicts.values()) == {Verdict.HOLDS}
-    assert len(verdicts) == 16
+    assert len(verdicts) == 20
     linear = static_rows.assign(
         depth=static_rows["nodes"] / 100, table=static_rows["nodes"], table_most=3000.0,
-        false_negatives=0.2,
+        false_negatives=0.2, uncovered=0.001,
     )  # fmt: skip
     failed = {
         each.claim.key: each.verdict
         for each in judge(paper.claims, linear)
         if each.verdict is not Verdict.HOLDS
     }
-    assert failed == dict.fromkeys(("depth", "levels-off", "bound", "few-lost"), Verdict.FAILS)
+    assert failed == dict.fromkeys(
+        ("depth", "levels-off", "too-small", "bound", "few-lost"), Verdict.FAILS
+    )
     # Of a study whose other points have failed, growth is not known.
     alone = judge(paper.claims, static_rows[static_rows["nodes"] == 250])
     assert {each.verdict for each in alone if each.claim.key == "levels-off"} == {Verdict.OPEN}
@@ -126,6 +137,16 @@ def test_one_table_that_is_too_large_refutes_the_bound() -> None:
     # A mean of margins would hide it.
     rows.loc[0, "table_most"] = 2050.0
     assert verdict("bound", rows) is Verdict.FAILS
+
+
+def test_the_compared_overlay_may_have_fewer_false_positives() -> None:
+    static_rows, others = (
+        points(study=study, false_positives=share, by_forwarding=way, uninterested=0.1)
+        for study, share, way in (("static", 0.55, 0.1), ("compared", 0.145, 0.1))
+    )
+    both = pd.concat((static_rows, others, points(study="dynamic", uninterested=0.1)))
+    assert verdict("equal-false-positives", both) is Verdict.FAILS
+    assert verdict("fewer-uninterested", both) is Verdict.FAILS
 
 
 def test_joins_are_judged_by_size() -> None:

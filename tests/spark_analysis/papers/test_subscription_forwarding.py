@@ -122,13 +122,14 @@ ALIKE: Final = {"make-before-break": 20, "break-before-make": 20}
 RATE = in_speed(as_said).assign(study="rate")
 
 
-def paid(links: float) -> pd.DataFrame:
+def paid(links: float, control: float = 100.0) -> pd.DataFrame:
     """Return what events over so many links cost, where the closed form has 100 or fewer."""
     return pd.DataFrame(
         {
             "study": "paying", "seed": seed, "cost": "frames", "share": 5.0,
             "links": noisy(links, seed), "links_closed": min(links, 100.0),
-            "event": noisy(links, seed), "flooding": 200.0, "flooding_unicast": 230.0,
+            "event": noisy(links, seed), "control": control,
+            "flooding": 200.0, "flooding_unicast": 230.0,
         }
         for seed in SEEDS
     )  # fmt: skip
@@ -174,7 +175,7 @@ def test_the_tree_pays_from_the_rate_at_which_control_is_saved() -> None:
             in_speed(as_said).assign(study="load"),
             in_speed(lambda system, speed: 0.99).assign(study="load"),
         ),
-        ("sub-tree", paid(links=30.0), paid(links=250.0)),
+        ("sub-tree", paid(links=30.0), paid(links=150.0, control=300.0)),
         ("links-closed-form", paid(links=100.0), paid(links=130.0)),
         ("order-loses-less", repairs(LESS, ALIKE), repairs(MORE, ALIKE)),
         ("order-tells-less", repairs(ALIKE, LESS), repairs(ALIKE, MORE)),
