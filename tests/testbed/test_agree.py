@@ -177,7 +177,7 @@ def invoke(*words: object) -> tuple[int, str]:
     ("line", "message"),
     [
         ("moon flooding", "no topology 'moon'"),
-        ("roaming_field flooding --backends tap", "takes two to 6 names with commas"),
+        ("roaming_field flooding --backends tap", "takes two to 6 names, separated by commas"),
         ("roaming_field flooding --backends tap,ns9", "no backend 'ns9'; there are: tap"),
         ("roaming_field flooding --repeats 1", "--repeats must be 2 to 100"),
         ("roaming_field flooding --set warp=9", "no parameter 'warp'"),

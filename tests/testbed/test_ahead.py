@@ -85,7 +85,7 @@ def test_that_it_is_stopped_is_told(
             analyst.analyse(tmp_path, quiet=True)
     assert end.value.exit_code == 1
     said = (
-        f"testbed.ahead (process {process.pid}) was stopped by a signal; do it again: "
+        f"testbed.ahead (process {process.pid}) was stopped by a signal; run it again: "
         f"run_testbed.sh analyze {tmp_path}"
     )
     assert said in capfd.readouterr().err.replace("\n", " ")
