@@ -1,4 +1,4 @@
-"""The replay of a script's network: where nodes were, their access points, and what they sent.
+"""The replay of a script's network: where nodes were, whom they heard, and what they sent.
 
 The object is that of `spark_analysis.replay.data`, without events: a script's nodes send what they
 like, so no frame is followed.
@@ -6,19 +6,22 @@ like, so no frame is followed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
+from emulation.mn.recording import PERIOD, REPEAT
 from spark_analysis.measures.script import ScriptTables
 from spark_analysis.replay.data import METRE, MOST_BUCKETS, TICKS
 from spark_analysis.replay.packing import interleaved, packed
 from spark_analysis.report.quantities import printable
 
-MARGIN = 5.0
+MARGIN: Final = 5.0
 """Metres around where nodes were."""
+KEPT: Final = REPEAT + PERIOD
+"""Seconds for which a level between neighbours holds: it is recorded again in that time."""
 
 
 def script_replay(tables: ScriptTables) -> dict[str, Any] | None:
@@ -44,7 +47,7 @@ def script_replay(tables: ScriptTables) -> dict[str, Any] | None:
         ],
         "tracks": packed(np.array(list(_tracks(positions, index, low)), np.int64)),
         "roads": [],
-        "links": packed(_links(tables.associations, node_of, seconds)),
+        "links": packed(_links(tables, node_of, seconds)),
         "window": 1.0,
         "hops": packed([]),
         "events": packed([]),
@@ -59,8 +62,9 @@ def shown(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the template `replay.html` needs."""
     return {
         "title": "The run again",
-        "legend": "Blue lines: associations, once a second. Purple rings: a station changes its "
-        "access point. Click a node for its traffic.",
+        "legend": "Blue lines: associations, and neighbours in a cell or mesh that heard each "
+        f"other in the last {KEPT:g} s. Purple rings: a station changes its access point. "
+        "Click a node for its traffic.",
         "feed": "replay_data.js",
         "notes": data["notes"],
         "without_events": True,
@@ -82,27 +86,51 @@ def _tracks(positions: pd.DataFrame, index: Mapping[str, int], low: pd.Series) -
 
 
 def _links(
-    associations: pd.DataFrame, node_of: Mapping[str, int | None], seconds: float
-) -> list[int]:
-    """Return the associations as numbers: a, b, how many, and begin and length of each, 0.1 s."""
-    spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    by_time = associations.sort_values("time")
-    for interface in sorted(set(by_time["interface"])):
-        changes = by_time[by_time["interface"] == interface]
+    tables: ScriptTables, node_of: Mapping[str, int | None], seconds: float
+) -> Iterator[int]:
+    """Yield for each pair of linked nodes a, b, how often, and begin and length of each, 0.1 s."""
+    spans: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for receiver, sender, begin, end in (
+        *_associations(tables.associations, seconds),
+        *_neighbours(tables.peers, seconds),
+    ):
+        one, other = node_of.get(receiver), node_of.get(sender)
+        if one is not None and other is not None and one != other:
+            spans.setdefault((min(one, other), max(one, other)), []).append((begin, end))
+    for pair in sorted(spans):
+        joined = _joined(spans[pair])
+        yield from (*pair, len(joined))
+        before = 0
+        for begin, end in joined:
+            yield from (begin - before, end - begin)
+            before = end
+
+
+Span = tuple[str, str, float, float]
+"""Receiver and sender, interfaces; from when until when, seconds."""
+
+
+def _associations(associations: pd.DataFrame, seconds: float) -> Iterator[Span]:
+    for interface, changes in associations.sort_values("time").groupby("interface"):
         begins = [max(0.0, time) for time in changes["time"]]
         for begin, end, point in zip(begins, [*begins[1:], seconds], changes["new"], strict=True):
-            one, other = node_of.get(interface), node_of.get(point)
-            if one is not None and other is not None:
-                span = round(10 * begin), round(10 * max(begin, end))
-                spans.setdefault((one, other), []).append(span)
-    numbers = []
-    for pair in sorted(spans):
-        numbers += [*pair, len(spans[pair])]
-        before = 0
-        for begin, end in sorted(spans[pair]):  # which do not overlap
-            numbers += [begin - before, end - begin]
-            before = end
-    return numbers
+            yield str(interface), point, begin, max(begin, end)
+
+
+def _neighbours(peers: pd.DataFrame, seconds: float) -> Iterator[Span]:
+    for receiver, sender, time in peers[["interface", "sender", "time"]].itertuples(index=False):
+        yield receiver, sender, max(0.0, time), max(0.0, min(time + KEPT, seconds))
+
+
+def _joined(spans: Iterable[tuple[float, float]]) -> list[tuple[int, int]]:
+    """Return stretches of time, which may overlap, as ones that do not: in order, 0.1 s."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted((round(10 * begin), round(10 * end)) for begin, end in spans):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((begin, end))
+    return joined
 
 
 def _marks(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from spark_analysis.measures.script import ScriptTables
@@ -13,23 +15,30 @@ RADIOS = [
     {"interface": f"{name}-wlan0", "node": name, "mode": mode}
     for name, mode in zip(NODES, ("managed", "managed", "master", "master"), strict=True)
 ]
+SECOND = {"interface": "walker-wlan1", "node": "walker", "mode": "managed"}
+Change = tuple[float, str, str | None, str | None]
 
 
-def tables(positions: list[tuple[float, str, float, float]]) -> ScriptTables:
+def tables(
+    positions: list[tuple[float, str, float, float]],
+    further: Sequence[Change] = (),
+    peers: Sequence[tuple[float, str, str]] = (),
+) -> ScriptTables:
     none = pd.DataFrame()
-    changes = [
+    changes: list[Change] = [
         (-0.1, "walker-wlan0", None, "one-wlan0"),
         (2.0, "walker-wlan0", "one-wlan0", None),
         (2.5, "walker-wlan0", None, "one-wlan0"),
         (3.0, "walker-wlan0", "one-wlan0", "two-wlan0"),
         (2.0, "late-wlan0", None, "two-wlan0"),
+        *further,
     ]
     traffic = [("walker-wlan0", 1, 5, 2), ("two-wlan0", 3, 1, 9), ("ap1-eth2", 1, 7, 7)]
     return ScriptTables(
-        {"nodes": [{"name": name} for name in NODES], "radios": RADIOS},
+        {"nodes": [{"name": name} for name in NODES], "radios": [*RADIOS, SECOND]},
         pd.DataFrame(positions, columns=["time", "node", "x", "y"]),
         none,
-        none,
+        pd.DataFrame(peers, columns=["time", "interface", "sender"]),
         pd.DataFrame(changes, columns=["time", "interface", "old", "new"]),
         pd.DataFrame(traffic, columns=["interface", "second", "sent_frames", "received_frames"]),
         none,
@@ -80,3 +89,20 @@ def test_it_shows_motion_associations_handovers_and_traffic() -> None:
 
 def test_without_positions_there_is_none() -> None:
     assert script_replay(tables([])) is None
+
+
+def test_two_radios_of_a_station_at_one_access_point_are_one_link() -> None:
+    way = [(float(time), name, 0.0, 0.0) for time in (0, 4) for name in NODES]
+    data = script_replay(tables(way, further=[(1.0, "walker-wlan1", None, "one-wlan0")]))
+    assert data is not None
+    assert unpacked(data["links"])[:5] == [0, 2, 1, 0, 40]
+
+
+def test_neighbours_are_linked_while_they_hear_each_other() -> None:
+    way = [(float(time), name, 0.0, 0.0) for time in (0, 60) for name in NODES]
+    one, other = "walker-wlan1", "late-wlan0"
+    heard = [(time, one, other) for time in (0.0, 10.2, 40.0)]
+    data = script_replay(tables(way, peers=[*heard, (3.0, other, one), (0.0, one, "gone-wlan0")]))
+    assert data is not None
+    numbers = unpacked(data["links"])
+    assert numbers[:7] == [0, 1, 2, 0, 212, 188, 110]
