@@ -19,10 +19,9 @@ pytestmark = [
 def test_ryus_own_learning_switch_serves_a_script(tmp_path: Path) -> None:
     ryu = controller()
     assert ryu is not None
-    manager, package = {"Ryu": ("ryu-manager", "ryu")}.get(
-        ryu.framework, ("osken-manager", "os_ken")
-    )
-    application = f"{manager} {package}.app.simple_switch_13"
+    if ryu.framework != "Ryu":
+        pytest.skip("os-ken brings no applications of its own")
+    application = "ryu-manager ryu.app.simple_switch_13"
     said, everything = answers(
         tmp_path,
         "remote.py",
