@@ -73,11 +73,10 @@ class WirelessMedium(TapService):
         return len(self._network.radios)
 
     def devices(self) -> Iterator[Tap]:
-        return map(self._device, self.config.radios)
+        return (self._device(radio, self._pids[radio.node]) for radio in self.config.radios)
 
-    def _device(self, radio: WlanSettings) -> Tap:
+    def _device(self, radio: WlanSettings, pid: int) -> Tap:
         config, queue = self.config, self.config.radio.queue_frames
-        pid = self._pids[radio.node]
         return Tap(pid, radio.interface, radio.mac, config.mtu, queue, ipv6=config.ipv6)
 
     def close_devices(self) -> None:
@@ -143,16 +142,16 @@ class WirelessMedium(TapService):
             radios = [WlanSettings.model_validate(radio) for radio in request.get("radios", ())]
         except ValidationError as error:
             raise ControlError(f"add: {first_problem(error)}") from None
-        self._pids[node.name] = node.pid
         devices: list[Tap] = []
         try:
             for radio in radios:
-                devices.append(self._device(radio))
+                devices.append(self._device(radio, node.pid))
             self._requests.add(now, node, radios)
         except (ControlError, DeviceError) as error:
             for device in devices:
                 device.close()
             raise ControlError(str(error)) from None
+        self._pids[node.name] = node.pid
         for device in devices:
             self.take(device)
 

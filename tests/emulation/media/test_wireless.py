@@ -119,6 +119,8 @@ def test_a_node_is_added_while_it_runs(stations: list[Station], tmp_path: Path) 
         ):
             with pytest.raises(ControlError, match=message):
                 request(control, {"op": "add", **wrong})
+        request(control, {"op": "monitor", "interface": there[0].interface, "name": "mon1"})
+        assert "mon1" in there[0].run("ip", "link").stdout, "what was refused changed nothing"
         request(control, {"op": "add", "node": node, "radios": [radio]})
         configure([late], neighbours=False)
         assert late.reaches(there[1]), "through the access point"
