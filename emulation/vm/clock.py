@@ -1,11 +1,10 @@
 """The guest's clock, checked against the host's.
 
-If Linux does not know the rate of the time stamp
-counter, it measures it at boot against the interval timer (PIT).  If the processor is emulated and
-the host busy, that sometimes goes wrong by any factor: in one boot of thirty on two cores with four
-machines booting side by side (36.9 MHz instead of 2,596).  Everything that the guest then measures
-is wrong, and its time limits expire at once.  The kernel notices that the power management timer
-disagrees, but keeps its value.
+If Linux does not know the rate of the time stamp counter, it measures it at boot against the
+interval timer (PIT).  If the processor is emulated and the host busy, that sometimes goes wrong by
+any factor: in one boot of thirty on two cores with four machines booting side by side (36.9 MHz
+instead of 2,596).  Everything that the guest then measures is wrong, and its time limits expire at
+once.  The kernel notices that the power management timer disagrees, but keeps its value.
 """
 
 from __future__ import annotations
