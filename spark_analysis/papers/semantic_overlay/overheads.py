@@ -24,6 +24,11 @@ OF_ALL: Final = "peers on the way too"
 JOINED: Final = "with joins"
 
 
+def _near(ratio: pd.Series, text: str) -> Comparison:
+    """Judge a ratio that is to be 1, within the factor."""
+    return within(ratio, 1 / FACTOR, FACTOR, text, "times")
+
+
 def joins(points: pd.DataFrame) -> list[Comparison]:
     """Compare with m ln n, m being the bits that are set as measured; d/2 stands beside it."""
     parts = []
@@ -37,22 +42,19 @@ def joins(points: pd.DataFrame) -> list[Comparison]:
             sent = values_of(rows, column)
             words = f"messages of a join ({text}) over m ln n, m as measured, {n:g} peers"
             of_m = sent / (set_bits * math.log(n))
-            parts.append(replace(within(of_m, 1 / FACTOR, FACTOR, words, "times"), measure=measure))
+            parts.append(replace(_near(of_m, words), measure=measure))
         words = f"messages of a join over k d/2 ln n, k = 1, {n:g} peers"
         of_half = values_of(rows, "join_messages") / join_messages(n)
-        parts.append(replace(within(of_half, 1 / FACTOR, FACTOR, words, "times"), measure=HALF))
+        parts.append(replace(_near(of_half, words), measure=HALF))
     return parts
 
 
 def disseminates(points: pd.DataFrame) -> list[Comparison]:
     """Compare with p ln n, p from equations 3 to 6 with the measured share of bits that are *."""
     return [
-        within(
+        _near(
             values_of(rows, "uninterested") / (values_of(rows, "p_equations") * math.log(float(n))),
-            1 / FACTOR,
-            FACTOR,
             f"deliveries to peers that do not want an event over p ln n, {float(n):g} peers",
-            "times",
         )
         for n, rows in groups(points, "nodes")
     ]
@@ -61,12 +63,9 @@ def disseminates(points: pd.DataFrame) -> list[Comparison]:
 def probability(points: pd.DataFrame) -> list[Comparison]:
     return [
         replace(
-            within(
+            _near(
                 values_of(rows, "p") / values_of(rows, column),
-                1 / FACTOR,
-                FACTOR,
                 f"share of such peers that get an event over p by {text}, {float(n):g} peers",
-                "times",
             ),
             measure=measure,
         )
@@ -80,12 +79,9 @@ def probability(points: pd.DataFrame) -> list[Comparison]:
 
 def steps(points: pd.DataFrame) -> list[Comparison]:
     return [
-        within(
+        _near(
             values_of(rows, "depth") / math.log(float(n)),
-            1 / FACTOR,
-            FACTOR,
             f"hops of a delivery in the compared overlay over ln n, {float(n):g} peers",
-            "times",
         )
         for n, rows in groups(points, "nodes")
     ]
@@ -102,7 +98,7 @@ def crosses(points: pd.DataFrame) -> list[Comparison]:
         measured = sent / values_of(rows, "uninterested")
         expected = values_of(rows, "p_equations").map(crossing)
         text = f"measured crossing over k d/(2p), {nodes:g} peers"
-        parts.append(within((measured / expected).dropna(), 1 / FACTOR, FACTOR, text, "times"))
+        parts.append(_near((measured / expected).dropna(), text))
     return parts
 
 
