@@ -237,9 +237,9 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         try:
             self.air.add(node)
         except ScriptError:
-            next(group for group in (self.stations, self.cars, self.aps) if node in group).remove(
-                node
-            )
+            for group in (self.stations, self.cars, self.aps):
+                if node in group:
+                    group.remove(node)
             del self.nameToNode[node.name]
             node.terminate()
             raise
