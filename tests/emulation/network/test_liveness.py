@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 
 import psutil
@@ -32,13 +32,18 @@ def start() -> Iterator[Start]:
             process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
             stack.enter_context(process)
             stack.callback(process.kill)
-            for member in family(process.pid)[1:]:
-                stack.callback(member.kill)
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
+            for member in family(process.pid)[1:]:
+                stack.callback(kill, member)
             return process
 
         yield begin
+
+
+def kill(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.kill()
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -106,5 +111,3 @@ def test_a_process_whose_child_works_is_not_idle(start: Start) -> None:
     with Watch(looked, limit=0.4, idle_limit=0.5) as watch:
         assert await_condition(lambda: looked.times > 15, 60.0)
     assert watch.cause is None
-    for member in reversed(family(process.pid)):
-        member.kill()
