@@ -226,17 +226,18 @@ def _nothing_lost(points: pd.DataFrame) -> list[Comparison]:
 
 def _several_bits(points: pd.DataFrame) -> list[Comparison]:
     """Judge by turning the mechanism on (bits, K = 3) and off (one bit, or cells)."""
-    parts = []
+    parts: list[Comparison] = []
+    on = pd.Series(dtype=float)
     for cover, hashes in (("bits", 3), ("bits", 1), ("cells", 3), ("cells", 1)):
         rows = points[(points["cover"] == cover) & (points["hashes"] == hashes)]
         more = 100 * difference(rows, "false_negatives", True, False, ("nodes",), of="converged")
-        on = (cover, hashes) == ("bits", 3)
-        text = f"false negatives, {cover}, K = {hashes}: converged joins "
-        if on:
-            parts.append(positive(more, f"{text}above short ones", "points"))
+        if not parts:
+            on = more
+            text = f"false negatives, {cover}, K = {hashes}: converged joins above short ones"
+            parts.append(positive(on, text, "points"))
         else:
-            left = 100 * LOW - more
-            parts.append(positive(left, f"{100 * LOW:g} less {text}less short ones", "points"))
+            text = f"what converged joins lose more than short ones: above {cover}, K = {hashes}"
+            parts.append(positive((on - more).dropna(), text, "points"))
     return parts
 
 
@@ -431,9 +432,9 @@ CLAIMS: Final = (
         "an explanation of this reproduction, not of the paper",
         _several_bits,
         ("convergence",),
-        "With tables that cover bits and K = 3 converged joins lose more than short ones do; with "
-        f"one bit an event, or tables that cover cells, no more than {LOW:.0%} more: each bit is "
-        "covered by the first that has it, which may lack the event's others.",
+        "With tables that cover bits and K = 3 converged joins lose more than short ones do, and "
+        "more by more than with one bit an event, or tables that cover cells: each bit is covered "
+        "by the first that has it, which may lack the event's others.",
     ),
     claim(
         "nothing-lost",

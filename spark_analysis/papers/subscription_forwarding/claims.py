@@ -84,8 +84,12 @@ AXES: Final = ("speed",)
 def _none(points: pd.DataFrame, column: str, text: str, unit: str) -> Comparison:
     """Judge that something never occurs in any run: once is enough to refute it."""
     total = float(points[column].sum())
-    verdict = Verdict.FAILS if total else Verdict.HOLDS
-    lead = -total if total else math.inf
+    if total:
+        verdict, lead = Verdict.FAILS, -total
+    elif points[column].isna().any():  # in some run nobody counted
+        verdict, lead = Verdict.OPEN, math.nan
+    else:
+        verdict, lead = Verdict.HOLDS, math.inf
     return Comparison(f"{text}, all runs", Interval(total, total, total, 1), unit, verdict, lead)
 
 

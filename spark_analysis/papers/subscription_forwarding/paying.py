@@ -28,7 +28,7 @@ from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
-from nodeapp.wire import BROADCAST, decode
+from nodeapp.wire import BROADCAST
 from spark_analysis.papers.subscription_forwarding.scenario import TREE, scenario
 
 DURATION: Final = 60.0
@@ -59,7 +59,6 @@ class _Tally(NullRecorder):
         self.table: Links | None = None
         self.control: Cost = (0.0, 0.0, 0.0)
         self.events: Cost = (0.0, 0.0, 0.0)
-        self.published: set[tuple[int, int]] = set()
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> tuple[Any, ...]:
         """Add a frame."""
@@ -68,8 +67,6 @@ class _Tally(NullRecorder):
             receiver = None if to == BROADCAST else to - 1
             more = cost(self.table, len(datagram), station, receiver)
             if datagram[1] == CommonKind.EVENT:
-                frame = decode(datagram)
-                self.published.add((frame.publisher, frame.sequence))
                 self.events = _sum(self.events, more)
             else:
                 self.control = _sum(self.control, more)
@@ -184,7 +181,6 @@ def paying(seed: int, nodes: str = "200", side: str = "2000") -> Iterator[dict[s
                 "links": drawn,
                 "links_closed": closed,
                 "event": event,
-                "event_measured": tally.events[index] / max(len(tally.published), 1),
                 "flooding": broadcast[index],
                 "flooding_unicast": unicast[index],
                 "control": control[index],

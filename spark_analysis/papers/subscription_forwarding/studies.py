@@ -94,7 +94,7 @@ COST: Final = Axis(
 SYSTEMS: Final = Axis(SYSTEM, "system", names=NAMES)
 
 FEW_SEEDS: Final = 3
-"""Seeds of what decides no claim: the dials, subscribers, patterns and rate."""
+"""Seeds of what decides no claim: the dials, subscribers and patterns."""
 LONGER: Final = 2
 """Times the duration and the seeds of runs, of those of `load`: 5 seeds of 40 s left it open."""
 REPAIR_SEEDS: Final = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable
 from typing import Any, Final
@@ -92,7 +93,7 @@ def repairs(lost: dict[str, int], updates: dict[str, int]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def routes_of(**changed: int) -> pd.DataFrame:
+def routes_of(**changed: float) -> pd.DataFrame:
     row: dict[str, Any] = {"study": "routes", "cycles": 0, "off_tree": 0, "twice": 0}
     return pd.DataFrame(
         [{**row, "seed": seed} for seed in SEEDS[:2]] + [{**row, **changed, "seed": 3}]
@@ -188,6 +189,11 @@ def test_a_claim_holds_and_fails_by_its_rule(
     assert found.rule
     (held,), (failed,) = judge([found], holding), judge([found], failing)
     assert (held.verdict, failed.verdict) == (Verdict.HOLDS, Verdict.FAILS)
+
+
+def test_what_nobody_counted_in_a_run_is_not_taken_for_none() -> None:
+    claims = [each for each in PAPER.claims if each.key == "not-twice"]
+    assert [each.verdict for each in judge(claims, routes_of(twice=math.nan))] == [Verdict.OPEN]
 
 
 def test_orders_that_do_alike_tie() -> None:
