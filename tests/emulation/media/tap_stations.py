@@ -73,12 +73,19 @@ def namespaces(count: int) -> Iterator[list[Station]]:
             holder.wait()
 
 
-def await_true(condition: Any, seconds: float = 10.0) -> None:
-    """Wait until `condition()` holds.  Raises AssertionError if it does not in time."""
+ASKED: Final = 0.2
+"""Seconds between two looks at what a program tells of the kernel: starting it takes a while."""
+
+
+def await_true(condition: Any, seconds: float = 10.0, interval: float = 0.005) -> None:
+    """Wait until `condition()` holds, asked each `interval`.
+
+    Raises AssertionError if it does not in time.
+    """
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.005)
+        time.sleep(interval)
 
 
 def write_config(

@@ -21,6 +21,7 @@ from emulation.media.hwsim_wire import FAMILY
 from emulation.radio.spec import RadioSpec
 from nodeapp import link_status
 from tests.emulation.media.tap_stations import (
+    ASKED,
     HWSIM,
     START_LIMIT,
     Station,
@@ -70,7 +71,7 @@ def test_stations_in_range_hear_and_reach_each_other_and_others_do_not(
     config = write_config(tmp_path, stations, [HERE, NEAR, FAR], RADIO)
     with medium(config, stations, module=HWSIM) as control:
         try:
-            await_true(lambda: near.mac in peers(one) and one.mac in peers(near), 20)
+            await_true(lambda: near.mac in peers(one) and one.mac in peers(near), 20, ASKED)
         except AssertionError:
             pytest.fail(f"{request(control, {'op': 'stats'})}")
         assert set(peers(one)) == {near.mac}
@@ -130,7 +131,7 @@ def test_a_sender_learns_from_the_kernel_which_datagram_was_not_acknowledged(
     ):
         radio.setblocking(False)
         radio.setsockopt(socket.SOL_SOCKET, link_status.SO_WIFI_STATUS, 1)
-        await_true(lambda: near.mac in peers(one) and one.mac in peers(near), 20)
+        await_true(lambda: near.mac in peers(one) and one.mac in peers(near), 20, ASKED)
         assert _outcomes(radio, b"arrives", near.address) == {None}
         request(control, {"op": "move", "name": near.name, "x": 9000, "y": 0})
         assert _outcomes(radio, b"is lost", near.address) == {(near.address, b"is lost")}
@@ -142,11 +143,11 @@ def test_a_killed_medium_leaves_no_radio(stations: list[Station], tmp_path: Path
     config = write_config(tmp_path, stations, [HERE, NEAR, FAR], RADIO)
     killed = start(config, HWSIM)
     try:
-        await_true(lambda: "type IBSS" in one.run("iw", "dev").stdout, START_LIMIT)
+        await_true(lambda: "type IBSS" in one.run("iw", "dev").stdout, START_LIMIT, ASKED)
     finally:
         killed.process.kill()
         killed.ended()
-    await_true(lambda: all(each.run("iw", "dev").stdout == "" for each in stations))
+    await_true(lambda: all(each.run("iw", "dev").stdout == "" for each in stations), 10, ASKED)
 
 
 @pytest.mark.root

@@ -15,6 +15,7 @@ from emulation.media.nl80211_wire import (
 )
 from emulation.radio.spec import RadioSpec
 from tests.emulation.media.tap_stations import (
+    ASKED,
     HWSIM,
     await_true,
     medium,
@@ -84,7 +85,7 @@ def test_neighbours_open_peer_links_and_nobody_forwards(tmp_path: Path) -> None:
                     for one in stations
                 ]
 
-            await_true(lambda: links() == [{two.mac}, {one.mac, three.mac}, {two.mac}], 60)
+            await_true(lambda: links() == [{two.mac}, {one.mac, three.mac}, {two.mac}], 60, ASKED)
             assert one.reaches(two, count=5, timeout=5)
             assert not one.reaches(three, count=2, timeout=2)
             assert two.reaches(three, count=5, timeout=5)
@@ -93,7 +94,7 @@ def test_neighbours_open_peer_links_and_nobody_forwards(tmp_path: Path) -> None:
             request(control, {"op": "move", "name": three.name, "x": 9000, "y": 0})
             assert not two.reaches(three, count=2, timeout=2)
             request(control, {"op": "move", "name": three.name, "x": 100, "y": 100})
-            await_true(lambda: [len(each) for each in links()] == [2, 2, 2], 60)
+            await_true(lambda: [len(each) for each in links()] == [2, 2, 2], 60, ASKED)
 
 
 @HERE
