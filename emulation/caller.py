@@ -47,9 +47,9 @@ def drop(*writes: Path) -> bool:
     """Become the user behind sudo, for good; return whether this process did.
 
     It does not if they are unknown here or could not write one of `writes`, which need not exist.
-    Home, temporary files and caches are theirs then, and the process may still return to the
-    niceness that it has.
-    Called before there are threads, and before `die_with_parent`, which the kernel then forgets.
+    Home, temporary files and caches are theirs then, and the process may still return to its
+    present niceness. Called before there are threads, and before `die_with_parent`, which the
+    kernel then forgets.
     """
     user = caller()
     account = None if user is None else _account(user)
@@ -67,7 +67,7 @@ def drop(*writes: Path) -> bool:
     os.setgroups(groups)
     os.setresgid(user.gid, user.gid, user.gid)
     os.setresuid(user.uid, user.uid, user.uid)
-    with suppress(OSError):  # its files in /proc would stay root's
+    with suppress(OSError):  # else its files in /proc would stay root's
         prctl(PR_SET_DUMPABLE, 1)
     _adapt_environment(account)
     return True
@@ -83,7 +83,7 @@ def _account(user: Caller) -> pwd.struct_passwd | None:
 
 @contextmanager
 def _for_now(user: Caller, groups: list[int]) -> Iterator[None]:
-    """Have the rights of a user for a block."""
+    """Take on a user's rights for a block."""
     before = os.getgroups(), os.getegid()
     os.setgroups(groups)
     os.setegid(user.gid)
@@ -101,7 +101,7 @@ def _reads(path: Path) -> bool:
 
 
 def _writes(path: Path) -> bool:
-    """Return whether a path can be written, or made below the folder that is there."""
+    """Return whether a path can be written, or created below the closest folder that exists."""
     path = path.resolve()
     while not os.path.lexists(path) and path != path.parent:
         path = path.parent
@@ -110,7 +110,7 @@ def _writes(path: Path) -> bool:
 
 
 def _adapt_environment(account: pwd.struct_passwd) -> None:
-    """Have no variable name a folder of root's."""
+    """Let no variable name a folder that belongs to root."""
     home = account.pw_dir
     kept = os.environ.get("HOME", "")
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Errors that a user can put right, raised in several rooms."""
+"""Errors that a user can put right, raised in several packages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "too_long": "a list of {max_length} or fewer, not {actual_length}",
     "path_type": "a path",
 }
-"""What a value has to be, by the kind of the error; what is in braces is of its context."""
+"""What a value must be, by the kind of error; braces name fields of the error's context."""
 _SHOWN: Final = (str, int, float, bool, type(None))
 """Types of values that a message repeats."""
 

@@ -1,4 +1,4 @@
-"""Reading a file that others wrote: whole, and without waiting for what never comes."""
+"""Reads a file that others wrote: whole, and without waiting for data that never come."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def _no_file(path: Path) -> OSError:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; that of a pipe would wait until somebody writes to it."""
+    """Open a file without blocking: a pipe would wait until somebody writes to it."""
     return os.open(path, flags | os.O_NONBLOCK)

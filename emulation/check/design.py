@@ -1,4 +1,4 @@
-"""For what scenarios are drawn, and what the strategies share: small numbers for what they draw."""
+"""What scenarios are drawn for, and the small numbers from which all strategies draw."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FAULTS: Final[tuple[Kind, ...]] = (
 )
 """Kinds of faults that are drawn unless others are asked for."""
 DRAWN: Final[tuple[Kind, ...]] = (*FAULTS, "stranger")
-"""Those that can be asked for."""
+"""Kinds that can be asked for."""
 
 
 @dataclass(frozen=True)
 class Design:
-    """A protocol, the class of its service, from how many nodes to how many, and what fails."""
+    """A protocol, its service's class, the fewest and most nodes, and what fails."""
 
     protocol: str
     service: type[Service]
@@ -36,30 +36,30 @@ class Design:
     base: Callable[[int, int], Scenario] | None = None
     """Returns a topology's scenario for a number of nodes and a seed; None: networks are drawn."""
     frames: tuple[bytes, ...] = field(default=(), repr=False)
-    """Recorded datagrams that a stranger forges his from; none: there is no stranger."""
+    """Recorded datagrams from which a stranger forges others; empty: no stranger."""
 
 
 RANGE: Final = 100.0
-"""Metres of the radios."""
+"""Range of the radios, metres."""
 STEP: Final = 10.0
-"""Metres between places of nodes."""
+"""Grid of the nodes' places, metres."""
 HALF: Final = 0.5
 """Seconds: times are multiples of it."""
 LATEST: Final = 40
-"""Halves of a second in which all begins that is not still."""
+"""Half seconds within which every change begins."""
 
 T = TypeVar("T")
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
-# Two rules of hypothesis.  Its shrinker omits an element of a list well if that has four choices at
-# most.  And no range has numbers of 100 and more: among those it prefers the ones that it reads off
-# the sources of all modules that are loaded, and what is drawn would depend on these.
+# Two rules of hypothesis.  Its shrinker drops an element of a list well if the element takes at
+# most four draws.  And no range reaches 100: among larger numbers it prefers those that it reads
+# from the sources of all loaded modules, and what is drawn would depend on these.
 NUMBER: Final = st.integers(0, MOST - 1)
 BEGIN: Final = st.integers(2, LATEST)
 
 
 class DrawnNetwork(NamedTuple):
-    """What stands in a scenario; `wire` if its nodes are hosts on a switch."""
+    """Nodes and access points of a scenario; `wire` if its nodes are hosts on a switch."""
 
     nodes: tuple[NodeSpec, ...]
     clients: tuple[NodeSpec, ...]
@@ -68,8 +68,8 @@ class DrawnNetwork(NamedTuple):
 
 
 def at(several: Sequence[T], number: int) -> T:
-    """Return the one that a number stands for; if one is omitted, most numbers stand for the same.
+    """Return the item that a number stands for.
 
-    That is what shrinking needs.
+    If an item is omitted, most numbers still stand for the same one, which shrinking needs.
     """
     return several[number * len(several) // MOST]

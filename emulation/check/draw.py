@@ -1,15 +1,15 @@
 """Strategies of hypothesis that draw scenarios for a protocol.
 
-Theory of operation.  All is drawn so that less is simpler: nodes are a list, each placed beside an
-earlier one, so that every placement is connected and an omitted node leaves one; operations and
-faults are lists that name nodes by numbers which stand for somebody however many there are
+Theory of operation.  Everything is drawn so that less is simpler: nodes are a list, each placed
+beside an earlier one, so that every placement is connected, also without one of them; operations
+and faults are lists that name nodes by numbers which stand for some node however many there are
 (`emulation.check.design.at`).  Then hypothesis's own shrinker finds few nodes near the origin, few
 operations and no faults.
 
-A scenario has two parts.  At first clients subscribe, unsubscribe and publish, nodes move, and
+A scenario has two parts.  First, clients subscribe, unsubscribe and publish, nodes move, and
 faults come and go.  Then all is still for as long as the protocol says that it needs
 (`nodeapp.pubsub.base`), and publishers publish `LAST` events each.  The radio loses nothing
-within its range (a unit disk without collisions), so that what is lost the protocol has lost.
+within its range (a unit disk without collisions), so that whatever is lost, the protocol lost.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from emulation.workloads.base import Operation, announcements
 
 TOPOLOGY: Final = "check"
 ALONG, ACROSS = 7, 6
-"""Steps in x and y from a node to the next one at most: the radio reaches farther."""
+"""Most steps in x and y from a node to the next one: the radio reaches farther."""
 BACK: Final = 3
-"""Nodes that another one may be beside: one of the last so many, so that chains are long."""
+"""A node stands beside one of the last so many, so that chains are long."""
 ASIDE: Final = 0.4
 """Metres to the next place if one is taken: no two nodes stand at one position."""
 ORIGINS: Final = tuple(
@@ -55,21 +55,21 @@ ORIGINS: Final = tuple(
     for distance in (0.2, 1.0)
     for dx, dy in ((1, 0), (0, 1), (-1, 0), (0, -1))
 )
-"""Whence nodes come that move, metres from their places: within the radio's range, and beyond."""
+"""Where moving nodes come from, metres from their places: within radio range, and beyond."""
 SPACING: Final = 100.0
 """Metres between access points."""
 POINTS: Final = 4
 """Access points at most."""
 LAST: Final = 3
-"""Events of each publisher in the end, and ..."""
+"""Events of each publisher at the end, and ..."""
 EVERY: Final = 2.0
 """... seconds between them."""
 BETWEEN: Final = 0.02
-"""Seconds between the events of two publishers then: while one is on its way, the next is too."""
+"""Seconds between the events of two publishers then: both are on their way at once."""
 
 
 class _Place(NamedTuple):
-    """A node: how many nodes before the last one is the one that it is beside, and steps there."""
+    """A node: how many nodes before the last its neighbour is, and the steps from that one."""
 
     back: int
     along: int
@@ -81,7 +81,7 @@ class _Place(NamedTuple):
 
 
 class _Motion(NamedTuple):
-    """Who moves, whence, when it sets out and how long it takes, halves of a second."""
+    """Who moves, from where, when it sets out and how long it takes, in half seconds."""
 
     who: int
     origin: Position2D
@@ -242,9 +242,9 @@ def _spread(places: list[_Place]) -> st.SearchStrategy[list[_Place]]:
 
 
 def _homes(places: Sequence[_Place], reach: float) -> list[Position2D]:
-    """Return where nodes stand in the end: each but the first beside an earlier one.
+    """Return where nodes stand at the end: each but the first beside an earlier one.
 
-    `reach` is the share of the radio range that the next one is within.
+    `reach` is the share of the radio range within which the next one stands.
     """
     homes: list[Position2D] = []
     for place in places:
@@ -318,7 +318,7 @@ def _numbered(publications: Iterable[Operation]) -> Iterator[Operation]:
 
 
 def _area(network: DrawnNetwork) -> tuple[float, float, float, float]:
-    """Return the box around where nodes are in the end, a radio range wide and high at least."""
+    """Return the box around the nodes' last places, at least a radio range wide and high."""
     xs = [node.waypoints[-1].x for node in network.nodes]
     ys = [node.waypoints[-1].y for node in network.nodes]
     x0, y0 = min(xs), min(ys)

@@ -26,13 +26,13 @@ from emulation.scenario.connectivity import connected
 from emulation.scenario.faults import ON_A_SWITCH, Fault
 
 LENGTHS: Final = (4, None, 1, 2, 10, 20)
-"""Halves of a second that a fault lasts; None: for good, if the others stay connected."""
+"""Half seconds that a fault lasts; None: for good, if the others stay connected."""
 DISTURBED: Final = (("lose", 0.5), ("duplicate", 1.0), ("delay", 1.0))
-"""What is done to packets of a disturbed link, one of them each time."""
+"""What is done to packets of a disturbed link; each fault does one of them."""
 JAMMED: Final = 0.9
-"""Share of the time that a jammer is on that is not on all the time, ..."""
+"""Share of the time for which an intermittent jammer is on, ..."""
 PERIOD: Final = 0.1
-"""... of each so many seconds."""
+"""... in each period of so many seconds."""
 AHEAD: Final = (1, 60, 3_600, 1_000_000)
 """Seconds by which a clock is ahead."""
 OFFSETS: Final = ((20.0, 0.0), (0.0, 60.0), (-150.0, 0.0), (300.0, 300.0), (0.0, -1e5))
@@ -42,7 +42,7 @@ MOST_FORGED: Final = 4
 
 
 def faults(draw: Draw, design: Design, network: DrawnNetwork) -> tuple[Fault, ...]:
-    """Draw what fails, and ends; a node may be gone for good if the others stay connected."""
+    """Draw what fails and recovers; a node may be gone for good if the others stay connected."""
     kinds = _kinds(design, network)
     drawn: list[Fault] = []
     if kinds:

@@ -18,7 +18,7 @@ LEAVES: Final = 6
 LIES: Final[Sequence[Any]] = (0, 1, 2**31, -1, 1e300, "x", b"")
 """What replaces them."""
 Change = Callable[[Frame, int], Frame | bytes]
-"""Returns what is sent in the place of a frame in the name of a node."""
+"""Returns what is sent instead of a frame, in the name of a node."""
 
 
 def _header(name: str, value: int) -> Change:
@@ -46,7 +46,7 @@ def _leaf(number: int, lie: Any) -> Change:
 
 
 def _replaced(value: Any, left: list[int], lie: Any) -> Any:
-    """Return a copy of a body's value in which one leaf is another; `left` leaves come before."""
+    """Return a copy of a body's value with one leaf replaced; `left` leaves come before it."""
     if isinstance(value, list):
         return [_replaced(item, left, lie) for item in value]
     if isinstance(value, dict):

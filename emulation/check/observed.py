@@ -5,9 +5,9 @@ recorder sees all that a property may ask for: who was subscribed to what from w
 was published, who was notified, and when the last frame of an event was sent.  Nothing is asked of
 a protocol itself.
 
-A run that would never end does: a node that asks for call after call without letting time pass
-(`STANDSTILL`), or nodes that send ever more (`MOST_FRAMES`, or of one event what the protocol
-promises), end it where it is.
+A run that would never end is ended: when a node asks for call after call without letting time pass
+(`STANDSTILL`), or when nodes send ever more (`MOST_FRAMES`, or more frames of one event than the
+protocol promises).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Crash(NamedTuple):
 
 
 class EndlessError(BaseException):
-    """A run that would never end; no Exception, which a node app survives."""
+    """A run that would never end; not an Exception, which a node app survives."""
 
 
 class _WatchedHost:
@@ -109,7 +109,7 @@ class Observed(NullRecorder):
     """The record of one run; complete when `observe` returns it."""
 
     def __init__(self, scenario: Scenario, service: type[Service]) -> None:
-        """`service` is the class whose promises say how many frames of an event are an end."""
+        """`service` is the class whose promises say how many frames an event may take."""
         self.scenario = scenario
         self.service = service
         self._most = service.promises.frames
@@ -129,9 +129,9 @@ class Observed(NullRecorder):
         self.handled: set[int] = set()
         """Kinds that a node has a handler for."""
         self.samples: dict[int, bytes] = {}
-        """The first one of each kind."""
+        """The first datagram of each kind."""
         self.forgeries = set(_forged(scenario))
-        """Events that a stranger speaks of, whose contents and number are then his."""
+        """Events that a stranger sends too, whose contents and number may be forged."""
         self.endless = ""
         """Why the run was ended before its time, if it was."""
         self.latest = 0.0
@@ -143,7 +143,7 @@ class Observed(NullRecorder):
         self._requests: dict[int, tuple[float, Frame]] = {}
         self._open: dict[tuple[int, int], tuple[float, Subscription]] = {}
 
-    # What a recorder is told.
+    # What the simulation reports.
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
         self.latest = time
@@ -208,7 +208,7 @@ class Observed(NullRecorder):
             self.interests.append(SubscriptionSpan(node, held[1], held[0], time))
 
     def finish(self) -> None:
-        """End what is open."""
+        """End the subscriptions that are still open."""
         for node, number in list(self._open):
             self._end(node, number, None)
 
@@ -218,7 +218,7 @@ class Observed(NullRecorder):
         return self.scenario.nodes[self._ids.index(node)].name
 
     def lives(self, node: int, time: float) -> int:
-        """Return how often a node's app has been killed by a time."""
+        """Return how often a node's app has been killed by the given time."""
         crashes = down(self.scenario.faults, self.name(node), "crash")
         return sum(start <= time for start, _ in crashes)
 
@@ -230,8 +230,8 @@ class Observed(NullRecorder):
     def expected(self) -> Iterator[tuple[SubscriptionSpan, list[Publishing]]]:
         """Yield each interest of the quiet end with the last events of each publisher it matches.
 
-        Only interests, subscribers and publishers count that are there all the time since, and no
-        event that a stranger has sent before: that one cannot be told from a replay.
+        Only interests, subscribers and publishers count that stay from then on, and no event that a
+        stranger sends too: it cannot be told from a replay.
         """
         last: dict[int, list[Publishing]] = {}
         for publishing in self.published.values():

@@ -2,7 +2,7 @@
 
 Theory of operation.  hypothesis draws scenarios in chunks (`CHUNK`), each from random numbers of
 its own that follow from the seed, so that the same seed and number of scenarios find the same, and
-chunks may run ahead, anywhere (`Spread`): what comes of them is counted in order.  The
+chunks may run ahead, anywhere (`Spread`): their results are counted in order.  The
 first violation ends the drawing of a chunk: hypothesis then shrinks the scenario, and a smaller one
 counts if it violates the same property in the same way.  The search goes on for the other
 properties.  A property that raises an exception is a finding too, named as such.
@@ -36,15 +36,15 @@ from nodeapp.kinds import KINDS
 CHUNK: Final = 100
 """Scenarios that hypothesis draws at a time."""
 MOST_SHRINKING: Final = 1_000
-"""Runs in which a scenario is shrunk."""
+"""Runs in which a scenario is shrunk, at most."""
 RECORDED: Final = 30
-"""Scenarios whose frames a stranger forges his from, ..."""
+"""Scenarios from whose frames a stranger forges others, ..."""
 FORGED: Final = 3
 """... so many of each kind, ..."""
 LARGEST: Final = LONGEST // 2
 """... of so many bytes at most: a changed one may be longer."""
 COLLECT: Final = 200
-"""Runs between collections of garbage: a simulation is a circle, and leaves megabytes."""
+"""Runs between garbage collections: a simulation's objects form cycles, and fill megabytes."""
 _HOW: Final = settings(
     max_examples=CHUNK,
     database=None,
@@ -65,12 +65,12 @@ class Counterexample(NamedTuple):
 
 @dataclass
 class SearchProgress:
-    """How far a search is."""
+    """How far a search has come."""
 
     drawn: int = 0
     """Scenarios that were drawn, ..."""
     shrinking: int = 0
-    """... and run to shrink one."""
+    """... and runs that shrank one."""
     started: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
     kinds: Counter[int] = field(default_factory=Counter)
@@ -128,8 +128,8 @@ def judge(
 class _Condition:
     """The condition by which hypothesis searches one chunk, and shrinks what it finds.
 
-    It runs what is `worth` it, a scenario's JSON; with `pinned` it looks for that finding alone,
-    in another scenario.
+    It runs a scenario if `worth`, given its JSON, says so; with `pinned` it looks for that finding
+    alone, in another scenario.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class _Condition:
         self._pinned = pinned
 
     def __call__(self, scenario: Scenario) -> bool:
-        """Return whether a scenario violates what the first that did violates."""
+        """Return whether a scenario violates what the first violating one did."""
         text = scenario.model_dump_json()
         if text in self._violating:
             self.finding = self._violating[text]
@@ -195,9 +195,9 @@ def recorded(design: Design) -> tuple[bytes, ...]:
 
 @dataclass
 class Chunk:
-    """Scenarios to draw at a time, at most `limit` of them, and what came of it.
+    """Scenarios to draw at a time, at most `limit` of them, and the result.
 
-    It follows from these fields alone, wherever it is run.  `number` counts from 1.
+    The result follows from these fields alone, wherever the chunk runs.  `number` counts from 1.
     """
 
     design: Design
@@ -217,7 +217,7 @@ class Chunk:
     _watch: Callable[[Chunk], None] | None = field(default=None, repr=False)
 
     def run(self, watch: Callable[[Chunk], None] | None = None) -> Chunk:
-        """Draw, run, judge and shrink; `watch` is told after each run.  Returns itself."""
+        """Draw, run, judge and shrink; `watch` is called after each run.  Returns itself."""
         rng = random.Random(f"{self.seed}/{self.number}")
         until = time.monotonic() + self.seconds
         known: set[str] = set()
@@ -257,7 +257,7 @@ class Chunk:
         return finding
 
     def _with_fewer_nodes(self, finding: Counterexample, rng: random.Random) -> Counterexample:
-        """Look for the same among fewer nodes, which shrinking may not have come to."""
+        """Look for the same among fewer nodes, which shrinking may not have reached."""
         low = self.design.nodes[0]
         while (high := len(finding.scenario.nodes) - 1) >= low:
             design = replace(self.design, nodes=(low, high))
@@ -285,9 +285,9 @@ Spread = Callable[[Sequence[Chunk]], Sequence[Chunk]]
 
 
 class Search:
-    """Draws, runs, judges and shrinks for one design; `watch` is told after each run.
+    """Draws, runs, judges and shrinks for one design; `watch` is called after each run.
 
-    `spread` runs `width` chunks at a time, ahead of what is known of those before them.
+    `spread` runs `width` chunks at a time, before the results of earlier ones are known.
     """
 
     def __init__(
@@ -359,7 +359,7 @@ class Search:
     def _holds(self, chunk: Chunk, limit: int) -> bool:
         """Return whether a chunk that ran ahead is what it would be now.
 
-        It looked for all that is looked for now and more, so it is unless it found of that.
+        It looked for all that is looked for now, and more: it is, unless it found something else.
         """
         names = [rule.name for rule in self._properties]
         return chunk.drawn <= limit and (chunk.finding is None or chunk.finding.property in names)

@@ -10,7 +10,7 @@ from nodeapp.pubsub.base import Promises
 
 
 class Circulates(Property):
-    """No node sends an event any more when the time is over that the protocol says it takes."""
+    """No node still sends an event after the time that the protocol says it takes."""
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         changed = observed.settled - promises.settle

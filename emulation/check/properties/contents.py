@@ -15,7 +15,7 @@ class Contents(Property):
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         for notice in observed.notices:
             if notice.event in observed.forgeries:
-                continue  # it is what a stranger said
+                continue  # a stranger may have sent it
             who = observed.name(notice.node)
             publishing = observed.published.get(notice.event)
             if publishing is None:

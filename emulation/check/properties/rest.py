@@ -11,18 +11,18 @@ from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.base import Promises
 
 QUIET: Final = 3.0
-"""Frames a second of a node that are beacons, whatever it is: nothing to compare."""
+"""Frames a second and node that beacons explain, in any protocol: nothing to compare."""
 MORE: Final = 1.5
-"""Times the frames of the network that never changed, ..."""
+"""How many times the frames of an unchanged network are allowed, ..."""
 BESIDE: Final = 0.3
-"""... and frames a second of a node beside them: phases of timers differ."""
+"""... plus so many frames a second and node: the phases of timers differ."""
 
 
 class Rest(Property):
     """Before the quiet end's events, the rate of frames is that of a network without changes.
 
-    In that one nodes stand where they are in the end, what fails fails for good, and nobody
-    unsubscribes.
+    In that one, nodes stand at their last places, faults that end are left out, and so are
+    subscriptions that end.
     """
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:

@@ -10,7 +10,7 @@ from nodeapp.pubsub.base import Promises
 
 
 class SubscribersServed(Property):
-    """In the quiet end, a subscriber hears of one of a publisher's matching events at least."""
+    """In the quiet end, a subscriber hears of at least one of a publisher's matching events."""
 
     def applies(self, promises: Promises) -> bool:
         return promises.served

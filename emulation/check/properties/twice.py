@@ -10,7 +10,7 @@ from nodeapp.pubsub.base import Promises
 
 
 class Twice(Property):
-    """No client is notified twice of one event by a node app that has run all the time between."""
+    """No client is notified twice of one event by a node app that ran all the time in between."""
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         first: dict[tuple[object, ...], float] = {}

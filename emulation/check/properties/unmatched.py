@@ -23,7 +23,7 @@ class Unmatched(Property):
             if notice.event in observed.forgeries:
                 event = Event.decode(*notice.event, notice.body)
             elif publishing is None:
-                continue  # that is another property's
+                continue  # another property judges that
             else:
                 event = publishing.event
             over = False
