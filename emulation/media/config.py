@@ -21,7 +21,7 @@ MAC = Field(pattern=r"^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$")
 
 
 class MediumConfig(BaseModel):
-    """A part of a configuration: fixed, and with the fields that it knows alone."""
+    """A part of a configuration: immutable, and without unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -68,7 +68,7 @@ class TapConfig(MediumConfig):
     mesh_radio: RadioSpec | None = None
     wire: WireSpec | None = None
     contacts: tuple[Contact, ...] | None = None
-    """Of stations by their place in `stations`, from 0."""
+    """Between stations, numbered by their place in `stations`, from 0."""
     association: AssociationSpec = AssociationSpec()
     control: Path
     losses: Path | None = Field(default=None, description="file for the log of lost frames")

@@ -123,7 +123,7 @@ class Tap:
 
 
 class Monitor:
-    """A device `interface`, up, in the namespace of process `pid`, that shows given frames.
+    """A device `interface`, up, in the namespace of process `pid`, that shows frames given to it.
 
     Raises `DeviceError`.
     """

@@ -23,7 +23,7 @@ join an 802.11s mesh.  Associations are read off the air (`emulation.media.ieee8
 Frames on another frequency than their channel's reach nobody and are not acknowledged.  CONFIG.json
 is a `TapConfig`.  Further requests:
 
-    associate, settle           nothing: stations decide themselves
+    associate, settle           do nothing: stations decide for themselves
 
 Departures from reality: a receiver is told the rate of a frame's first try, even if a later one
 arrived; unicasts without acknowledgement (a QoS policy that nothing here uses) are acknowledged;
@@ -244,7 +244,7 @@ class HwsimMedium(ScenarioMedium[_Air]):
         return None if point is None else self.stations + point
 
     def own_answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        """Do nothing about associations: stations decide themselves."""
+        """Do nothing about associations: stations decide for themselves."""
         if self._observer is None or request["op"] not in ("associate", "settle"):
             return super().own_answer(request, now)
         return {}

@@ -4,7 +4,7 @@ They show data and path selection frames: those the radio sends, try by try, and
 for others too, with the level at which it hears the sender.  Acknowledgements, RTS and CTS are left
 out, and there are no beacons on the air.
 
-With a folder for captures, each monitor gets one there.  It is written here, because a recorder
+With a folder for captures, each monitor gets a file there.  It is written here, because a recorder
 that learnt of the monitor later would miss its first frames.
 """
 

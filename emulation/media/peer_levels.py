@@ -19,7 +19,7 @@ PEER_MODES: Final = ("adhoc", "mesh", "ocb")
 def peer_levels(network: Network) -> list[list[str | float]]:
     """Return receiver, sender (interfaces) and mean level, dBm, of each pair in one network.
 
-    With more than `MANY` radios, only of the `STRONGEST` senders of each receiver.
+    With more than `MANY` radios, only those of each receiver's `STRONGEST` senders.
     """
     channels = network.channels
     rows: list[list[str | float]] = []

@@ -3,8 +3,8 @@
 `emulation.media.tap` and `emulation.media.hwsim` build on it: they differ in where frames come
 from and go to.
 
-Positions follow the trace from the instant given by the request `start`; until then they are its
-first ones.  Requests (see `emulation.media.control`); `name` is that of a station or an access
+Positions follow the trace from the instant given by the request `start`; until then they are the
+trace's first.  Requests (see `emulation.media.control`); `name` is that of a station or an access
 point:
 
     start {epoch}               CLOCK_MONOTONIC seconds of time 0 of the trace
@@ -13,7 +13,7 @@ point:
     fault {fault}               make a fault of radios (`emulation.scenario.faults`)
     end fault {fault}           end it; what another fault takes down as well stays down
     links [{name}]              {"links": [{name, neighbour, distance, received_dbm, snr_db,
-                                rate_mbps, loss [, channel]}]}; of all: stalls the medium a while
+                                rate_mbps, loss [, channel]}]}; of all: holds up the medium
     position [{name}]           {"positions": {name: [x, y]}} in metres
     associations [{name}]       {"associations": {station: access point or null}}
 """
@@ -81,7 +81,7 @@ class ScenarioMedium(MediumService, Generic[C]):
             self._contacts = Contacts(config.contacts, range(self.stations))
         self.channels: list[C] = []
         self.interfaces = [station.interface for station in config.stations]
-        """Of all radios: stations, access points, and these on the mesh."""
+        """Of all radios: stations', access points', and the latter's mesh radios."""
         self.interfaces += [point.access.interface for point in config.access_points]
         self.interfaces += [point.mesh.interface for point in config.access_points]
         super().__init__(config.control)
@@ -97,7 +97,7 @@ class ScenarioMedium(MediumService, Generic[C]):
 
     @property
     def labels(self) -> list[str]:
-        """Names of the radios in statistics: their stations, or interfaces if there are several."""
+        """Names of the radios in statistics: their nodes, or interfaces with several channels."""
         return self.names if len(self.channels) == 1 else self.interfaces
 
     # For a subclass to add.
@@ -115,8 +115,8 @@ class ScenarioMedium(MediumService, Generic[C]):
         raise ControlError(f"unknown request {request['op']!r}")
 
     def disturb(self, fault: Fault, *, begins: bool) -> None:
-        """Begin or end to disturb two nodes, if this medium can.  Raises `ControlError`."""
-        raise ControlError("only the backends tap and virtual disturb what arrives")
+        """Begin or end a disturbance of two nodes, if this medium can.  Raises `ControlError`."""
+        raise ControlError("only the backends tap and virtual can disturb links")
 
     def access_point(self, station: int) -> int | None:
         """Return the index of a station's access point among the names; None if it has none."""
@@ -157,7 +157,7 @@ class ScenarioMedium(MediumService, Generic[C]):
             mesh.medium.set_positions(xy[self.stations :])
 
     def _meet(self, now: float) -> None:
-        """Link the stations that are in contact; before the scenario begins, those of its start."""
+        """Link the stations that are in contact; before the scenario begins, as at its start."""
         if self._contacts is None:
             return
         elapsed = max(now - self._epoch, 0.0)

@@ -161,7 +161,7 @@ class MediumService(abc.ABC):
 
     @abc.abstractmethod
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        """Answer a request that not every medium has.  Raises `ControlError` to refuse it."""
+        """Answer a request that not every medium knows.  Raises `ControlError` to refuse it."""
 
     @property
     @abc.abstractmethod
@@ -286,7 +286,7 @@ def serve(
     try:
         config = load(Path(arguments[0]))
         die_with_parent(parent=config.parent)
-        allow_descriptors()  # two a station
+        allow_descriptors()  # two per station
         # Whoever sees the control socket may end the medium, even before it runs.
         early: list[int] = []
         for number in _ENDINGS:

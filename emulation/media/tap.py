@@ -153,7 +153,7 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
         for receiver in receivers:
             self.write(self.fds[first + receiver], frame)
 
-    # Disturbances and strangers, which there are without access points, or at stations.
+    # Disturbances and strangers: in networks without access points, or at stations.
 
     def _disturb(self, now: float, source: int, receivers: Iterable[int], frame: bytes) -> None:
         """Write a frame as often and as late as it arrives."""

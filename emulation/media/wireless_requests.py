@@ -13,9 +13,9 @@ CLOCK_MONOTONIC.
                                 join the strongest access point of a network, or one (`to`: its
                                 interface or node)
     wps {interface [, enter [, seconds]] [, own]}
-                                take stations' PINs, have this one, or (neither) push the button
+                                accept stations' PINs, have its own, or (neither) push the button
     enrol {interface [, pin] [, bssid]}     join by WPS: with a PIN, or by the button
-    disconnect {interface}      leave it, and stay without until `connect`
+    disconnect {interface}      leave its access point, and stay away until `connect`
     override {one, other [, level_dbm] [, loss] [, rate_mbps] [, delay] [, one_way]}
                                 override these properties of a link between radios or nodes; none:
                                 end the override
@@ -28,7 +28,7 @@ CLOCK_MONOTONIC.
                                 {"radios": [...]}: settings and state; `netns`: inode of a namespace
     scan {interface}            {"bss": [...]}: access points that it hears, strongest first
     neighbours {interface}      {"neighbours": [...]}: radios that it communicates with; `tx`, `rx`:
-    frames and bytes delivered
+                                frames and bytes delivered
     levels                      {"levels": [[receiver, sender, dBm]]} of radios without access
                                 points that hear each other; interfaces, mean levels;
                                 if many, the strongest of each (peer_levels)

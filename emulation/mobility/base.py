@@ -1,4 +1,4 @@
-"""The mobility model interface: a seeded generator becomes one trajectory of waypoints a node.
+"""The mobility model interface: a seeded generator becomes one trajectory of waypoints per node.
 
 `Mobility` is a topology's view of whatever moves its nodes.  A `MobilityModel` can also be chosen
 by name (`emulation.mobility.registry`), by topologies and by scripts for Mininet-WiFi.
@@ -67,7 +67,7 @@ class MobilityModel(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def parameters(cls) -> list[Parameter]:
-        """Return its parameters beside the area and the speeds."""
+        """Return its parameters besides the area and the speeds."""
 
     @classmethod
     @abc.abstractmethod
@@ -97,7 +97,7 @@ class FieldModel(MobilityModel):
 
     @classmethod
     def parameters(cls) -> list[Parameter]:
-        """Return its parameters beside the area and the speeds."""
+        """Return its parameters besides the area and the speeds."""
         return parameters_of(cls)
 
     @classmethod

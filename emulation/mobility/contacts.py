@@ -1,11 +1,11 @@
 """Contact traces: who meets whom, and when; read by what a file holds, not by its name.
 
     the ONE      `time CONN one other up` and `down` (ConnectivityONEReport, and its event logs)
-    intervals    `one other start end ...`, a line each, as CRAWDAD has those of Haggle's iMotes
+    intervals    `one other start end ...`, one per line, as in CRAWDAD's traces of Haggle's iMotes
 
 Times are seconds, names of nodes are words.  Nodes come in the order of their numbers, or as they
-first appear if some have none.  A contact is mutual; those of a pair that overlap are one.  What is
-not closed lasts to the end.
+first appear if some have none.  A contact is mutual; overlapping ones of a pair count as one.  A
+contact that is not closed lasts to the end.
 
 Source: A. Keränen, J. Ott and T. Kärkkäinen, "The ONE simulator for DTN protocol evaluation",
 SIMUTools 2009.
@@ -52,7 +52,7 @@ class Contacts:
         return frozenset((one, other) for one, other in lasting.tolist())
 
     def next(self, time: float) -> float:
-        """Return when it changes next; infinity if it does not."""
+        """Return when the pairs change next; infinity if never."""
         at = int(np.searchsorted(self._changes, time, side="right"))
         return float(self._changes[at]) if at < len(self._changes) else math.inf
 
@@ -80,7 +80,7 @@ def read(path: Path, begin: float, duration: float, nodes: int = 0) -> tuple[int
     if len(names) < 2:
         raise ScenarioError(f"{path} has no contacts")
     if nodes > len(names):
-        raise ScenarioError(f"{path} has {len(names)} nodes: lower nodes, which is {nodes}")
+        raise ScenarioError(f"{path} has {len(names)} nodes: lower nodes from {nodes}")
     numbered = all(name.isdecimal() for name in names)
     chosen = (sorted(names, key=int) if numbered else list(names))[: nodes or None]
     ids = {name: number for number, name in enumerate(chosen, start=1)}
@@ -109,7 +109,7 @@ def _of_the_one(lines: Iterable[tuple[int, list[str]]], path: Path) -> Iterator[
         if words[1:2] != [CONN]:
             continue
         if len(words) < 5 or words[4] not in ("up", "down"):
-            raise ScenarioError(f"{path}:{number}: it is `time {CONN} one other up` or `down`")
+            raise ScenarioError(f"{path}:{number}: expected `time {CONN} one other up` or `down`")
         time, pair = _number(words[0], path, number), _pair(words[2], words[3], path, number)
         if words[4] == "up":
             open_since.setdefault(pair, time)

@@ -1,4 +1,4 @@
-"""A group that moves over points and back: Mininet-WiFi's CRP.
+"""A group that moves along a series of points and back: Mininet-WiFi's CRP.
 
 Members walk about the centre at random, as in the reference point group model
 (docs/papers.md#reference-point-group).
@@ -35,7 +35,7 @@ class Crp(FieldModel):
     name: ClassVar[str] = "CRP"
 
     pointlist: Annotated[
-        str, Param("x y of points, metres, with ; between them: a group goes there and back")
+        str, Param("points as x y, metres, separated by ;: a group goes there and back")
     ] = ""
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ from emulation.mobility.traffic import LANE_WIDTH, Junction, Lane, LaneMobility,
 from emulation.mobility.trajectory import Position2D
 from nodeapp.parameters import Param
 
-Roads = Annotated[int, Param("freeways, by turns west to east and south to north", low=1, high=20)]
+Roads = Annotated[int, Param("freeways, west to east and south to north in turn", low=1, high=20)]
 OneWay = Annotated[bool, Param("all vehicles of a road in one direction")]
 
 

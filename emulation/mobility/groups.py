@@ -32,7 +32,9 @@ Stage = tuple[float, float]
 class GroupModel(FieldModel):
     """Groups in a rectangle; the speed bounds apply to their centres."""
 
-    n_groups: Annotated[int, Param("groups, to which nodes belong by turns", low=1, high=5000)] = 1
+    n_groups: Annotated[
+        int, Param("groups, to which nodes are assigned in turn", low=1, high=5000)
+    ] = 1
 
     @property
     @abc.abstractmethod

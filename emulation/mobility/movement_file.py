@@ -1,14 +1,14 @@
 """Movement files of other programs, read by what they hold, not by their names.
 
     ns-2         `setdest` lines (`emulation.mobility.ns2`)
-    BonnMotion   a line a node: time x y time x y ...; `#3d` at the start adds z to each
+    BonnMotion   one line per node: time x y time x y ...; `#3d` at the start adds z to each
     SUMO         `--fcd-output`: XML with the vehicles of each time step
-    GPX          tracks of GPS receivers, each point with its time; one track a node
+    GPX          tracks of GPS receivers, each point with its time; one track per node
 
 Nodes come in the order of the file.  One that appears late, or leaves early, stands still where it
-is seen first, or last: a scenario's nodes are there for all of it.  The times of SUMO and GPX count
-from the first in the file.  Degrees become metres on the plane that touches the Earth in the middle
-of the tracks (equirectangular; within 0.1 % up to 50 km from there).
+is seen first, or last: a scenario's nodes exist throughout.  The times of SUMO and GPX count from
+the first in the file.  Degrees become metres on the plane that touches the Earth in the middle of
+the tracks (equirectangular; within 0.1 % up to 50 km from there).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Tracks = list[tuple[Waypoint, ...]]
 def trajectories(path: Path, nodes: int = 0) -> Tracks:
     """Return the waypoints of the first `nodes` nodes of a movement file; 0: of all.
 
-    Raises `ScenarioError` if the file cannot be read, or has not what its format asks for.
+    Raises `ScenarioError` if the file cannot be read, or lacks what its format requires.
     """
     try:
         content = read_plain_file(path)
@@ -56,7 +56,7 @@ def trajectories(path: Path, nodes: int = 0) -> Tracks:
     if not tracks:
         raise ScenarioError(f"{path} moves no node")
     if nodes > len(tracks):
-        raise ScenarioError(f"{path} has {len(tracks)} nodes: lower nodes, which is {nodes}")
+        raise ScenarioError(f"{path} has {len(tracks)} nodes: lower nodes from {nodes}")
     return tracks[: nodes or None]
 
 
@@ -110,7 +110,7 @@ def _gpx(content: bytes, path: Path) -> Tracks:
     try:
         gpx = gpxpy.parse(content)
     except (gpxpy.gpx.GPXException, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path} is no GPX file: {error}") from None
+        raise ScenarioError(f"{path} is not a GPX file: {error}") from None
     tracks: dict[str, list[tuple[datetime, float, float]]] = {}
     for number, track in enumerate(gpx.tracks, start=1):
         for point in (point for segment in track.segments for point in segment.points):
@@ -155,7 +155,7 @@ def _content(text: str) -> Iterator[str]:
 
 
 def _bonnmotion(text: str, path: Path) -> Iterator[tuple[Waypoint, ...]]:
-    """Yield a track a line."""
+    """Yield one track per line."""
     size = 4 if text.lstrip()[:3].lower() == "#3d" else 3
     for number, line in enumerate(_content(text), start=1):
         try:

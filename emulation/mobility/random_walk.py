@@ -1,6 +1,6 @@
 """Random walk: every second another direction and speed, reflected at the borders.
 
-Camp, Boleng and Davies (docs/papers.md#random-walk), with a constant time a step.
+Camp, Boleng and Davies (docs/papers.md#random-walk), with a constant time per step.
 """
 
 from __future__ import annotations

@@ -22,18 +22,18 @@ from nodeapp.parameters import Param
 class RandomWaypoint(LonerModel):
     """Random waypoint motion in a rectangle.
 
-    A node rests at a waypoint for `pause` seconds, and for `min_wt` to `max_wt` more, if that is
-    more; `discard` is seconds.  Raises ValueError for a minimum speed of 0 with a positive maximum:
-    such a model never reaches a stationary regime.
+    A node rests at a waypoint for `pause` seconds, plus `min_wt` to `max_wt` if either is above 0;
+    `discard` is seconds.  Raises ValueError for a minimum speed of 0 with a positive maximum: such
+    a model never reaches a stationary regime.
     """
 
     name: ClassVar[str] = "RandomWayPoint"
 
     pause: Annotated[float, Param("s at every waypoint", low=0, high=3600)] = 0.0
     discard: float = 0.0
-    min_wt: Annotated[float, Param("s of rest at a waypoint at least", low=0, high=86_400)] = 0.0
+    min_wt: Annotated[float, Param("least s of rest at a waypoint", low=0, high=86_400)] = 0.0
     max_wt: Annotated[
-        float, Param("s of rest at a waypoint at most, if above min_wt", low=0, high=86_400)
+        float, Param("most s of rest at a waypoint, if above min_wt", low=0, high=86_400)
     ] = 0.0
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Every mobility model, by its name in Mininet-WiFi: for topologies and for scripts.
 
-A new one is a file in this folder and a line here; `--set mobility=` has the file's name.
+A new one is a file in this folder and a line here; `--set mobility=` takes the file's name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MODELS: Final[Mapping[str, type[MobilityModel]]] = MappingProxyType(
     }
 )
 KEYWORDS: Final[Mapping[str, str]] = MappingProxyType({"alpha": "memory"})
-"""Mininet-WiFi's names in `setMobilityModel` of parameters that `--set` names otherwise."""
+"""Mininet-WiFi's names in `setMobilityModel` for parameters that `--set` names differently."""
 
 
 def setting(model: type[MobilityModel]) -> str:
@@ -64,7 +64,7 @@ def _plain(name: str) -> str:
 
 
 def model_parameters() -> dict[str, Parameter]:
-    """Return all models' parameters beside area and speeds, by name; the help lists the models.
+    """Return all models' parameters besides area and speeds, by name; the help lists the models.
 
     Parameters of the same name in several models are one.
     """

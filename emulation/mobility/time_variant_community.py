@@ -20,9 +20,9 @@ class TimeVariantCommunity(GroupModel):
 
     name: ClassVar[str] = "TimeVariantCommunity"
 
-    epoch: Annotated[str, Param("s of each stage, in turn, with blanks between them")] = "100 100"
+    epoch: Annotated[str, Param("s of each stage, in turn, separated by blanks")] = "100 100"
     aggregation_epoch: Annotated[
-        str, Param("of each stage, 0 to 1: m/s by which members are drawn to their centre")
+        str, Param("m/s, 0 to 1, by which members are drawn to their centre, for each stage")
     ] = "0.5 0"
 
     def __post_init__(self) -> None:
@@ -32,7 +32,9 @@ class TimeVariantCommunity(GroupModel):
         except ValueError:
             valid = False
         if not (valid and self.stages):
-            raise ValueError("give epoch, in seconds, and equally many aggregation_epoch, 0 to 1")
+            raise ValueError(
+                "give epoch, in seconds, and as many values of aggregation_epoch, 0 to 1"
+            )
 
     @cached_property
     def stages(self) -> list[Stage]:

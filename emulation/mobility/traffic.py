@@ -36,7 +36,7 @@ from emulation.mobility.trajectory import Position2D, Waypoint
 from nodeapp.parameters import Param, Parameter, parameters_of
 
 Acceleration = Annotated[
-    float, Param("m/s² at most; 0: a tenth of the speed in a second", low=0, high=100)
+    float, Param("m/s² at most; 0: a tenth of the top speed per second", low=0, high=100)
 ]
 SafetyDistance = Annotated[
     float, Param("m behind a vehicle within which none is faster", low=0, high=1000)

@@ -168,7 +168,7 @@ def test_models_have_the_options_of_scripts() -> None:
     [
         ({"n_groups": 0}, "n_groups: 0 is below 1"),
         ({"velocity": 3}, r"give \(least, most\) in m/s"),
-        ({"epoch": [10], "aggregation_epoch": [0.5, 0.1]}, "equally many aggregation_epoch"),
+        ({"epoch": [10], "aggregation_epoch": [0.5, 0.1]}, "as many values of aggregation_epoch"),
     ],
 )
 def test_what_is_wrong_with_groups_is_said(options: dict[str, Any], said: str) -> None:

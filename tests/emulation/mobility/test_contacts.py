@@ -86,8 +86,8 @@ def test_intervals_of_both_directions_are_one_contact(tmp_path: Path) -> None:
         ("1 2 5 nan\n", "'nan' is not a time"),
         ("1 2 5 4\n", "it ends before it starts"),
         ("1 1 5 6\n", "1 meets itself"),
-        ("1.0 CONN 1 2\n", "it is `time CONN one other up`"),
-        ("1.0 CONN 1 2 sideways\n", "it is `time CONN one other up`"),
+        ("1.0 CONN 1 2\n", "expected `time CONN one other up`"),
+        ("1.0 CONN 1 2 sideways\n", "expected `time CONN one other up`"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(text: str, message: str, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_what_needs_places_is_refused() -> None:
     for fault in ("partition x=50 at 9", "jam 1,2 power 20 duty 1 at 9"):
         with pytest.raises(ScenarioError, match="it is at a place, and a contact trace has none"):
             made(ONE, faults=fault)
-    with pytest.raises(ScenarioError, match="has 8 nodes: lower nodes, which is 9"):
+    with pytest.raises(ScenarioError, match="has 8 nodes: lower nodes from 9"):
         made(ONE, nodes=9)
     with pytest.raises(ScenarioError, match="needs a file"):
         make_scenario("contact_trace", "flooding", seed=1, duration=60.0, settings={})

@@ -84,7 +84,7 @@ def test_nodes_of_bonnmotion_are_where_its_own_converter_to_ns_2_has_them() -> N
 @pytest.mark.parametrize(("file", "count"), [(SUMO, 3), (GPX, 2), (BONNMOTION, 3)])
 def test_the_first_nodes_of_a_file_can_be_taken(file: Path, count: int) -> None:
     assert trajectories(file, 1) == trajectories(file)[:1]
-    with pytest.raises(ScenarioError, match=f"has {count} nodes: lower nodes, which is 9"):
+    with pytest.raises(ScenarioError, match=f"has {count} nodes: lower nodes from 9"):
         trajectories(file, 9)
 
 
@@ -123,7 +123,7 @@ TRK = "<gpx><trk><trkseg>{}</trkseg></trk></gpx>"
         (FCD.format(STEP.format("nan")), "nan is out of range"),
         (FCD.format(STEP.format("2") + STEP.format("1")), "a goes back in time"),
         (TRK.format('<trkpt lat="1" lon="2"/>'), "track 1 has points without a time"),
-        (TRK.format('<trkpt lat="1"/>'), "is no GPX file"),
+        (TRK.format('<trkpt lat="1"/>'), "is not a GPX file"),
         ("<gpx/>", "moves no node"),
         ("0 1 2 3\n", "node 1: 4 numbers are not a multiple of 3"),
         ("0 1 2\n0 x 2\n", "node 2: could not convert"),
