@@ -296,7 +296,7 @@ class Driver:
 def main() -> int:
     """Run the driver from its configuration file."""
     die_with_parent()
-    allow_descriptors()  # some a node
+    allow_descriptors()  # several per node
     try:
         _serve(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     except (OSError, ControlError) as error:

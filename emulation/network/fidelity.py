@@ -55,7 +55,7 @@ def _check(
 
 
 class CpuSampler:
-    """Shares of the machine's processors in use, one sample a call.
+    """Shares of the machine's processors in use, one sample per call.
 
     Processes at lower than normal priority do not count: they give way to the emulation.
     """
@@ -196,7 +196,7 @@ def socket_drops(pid: int, ports: Iterable[int]) -> int:
 
 
 def usage(processes: Iterable[tuple[str, int]]) -> Iterator[ProcessUsage]:
-    """Yield what each of some processes (its node, its id) and its descendants have used.
+    """Yield what processes (node, process id) and their descendants have used.
 
     Those that have ended are left out.
     """

@@ -194,7 +194,7 @@ async def _serve(config: Mapping[str, Any]) -> None:
 def main() -> int:
     """Run the position servers from their configuration file."""
     die_with_parent()
-    allow_descriptors()  # some a node
+    allow_descriptors()  # several per node
     try:
         config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         asyncio.run(_serve(config))

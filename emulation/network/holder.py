@@ -2,10 +2,10 @@
 
     python -I -S holder.py DESCRIPTOR
 
-Theory of operation.  A Mininet node is a shell in namespaces of its own.  Starting sixty shells is
-most of the time that sixty nodes take to start, and most are never used.  A process that only holds
-the namespaces is forked in half a millisecond; when its shell is needed, it becomes that shell, so
-process and namespaces stay the same.
+Theory of operation.  A Mininet node is a shell in namespaces of its own.  Starting sixty shells
+takes most of the time in which sixty nodes start, and most are never used.  A process that only
+holds the namespaces is forked in half a millisecond; when its shell is needed, it becomes that
+shell, so process and namespaces stay the same.
 
 The descriptor is a socket of JSON datagrams.  A request is a list of [NAME, HOME]: make network and
 mount namespaces, as `mnexec -n` does, or with HOME enter those of that process.  Each is answered

@@ -27,7 +27,7 @@ IDLE_LIMIT: Final = 180.0
 IDLE: Final = 0.02
 """Share of a processor below which they count as idle: Java's timers take less than half of it."""
 BETWEEN: Final = 1.0
-"""Seconds between looks."""
+"""Seconds between checks."""
 
 
 def states(pid: int, *, threads: bool = True) -> set[int]:

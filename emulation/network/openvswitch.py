@@ -23,7 +23,7 @@ NEEDED: Final = "Open vSwitch: apt-get install openvswitch-switch (it need not r
 SET_UP_LIMIT: Final = 60
 """Seconds that changes of the database may take to take effect."""
 THREADS: Final = ("other_config:n-handler-threads=1", "other_config:n-revalidator-threads=1")
-"""Settings of a switch with few flows: one thread of each kind, not one a core."""
+"""Settings of a switch with few flows: one thread of each kind, not one per core."""
 _QUIET: Final = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
 
 Popen = Callable[[Sequence[str], Path], "subprocess.Popen[bytes]"]

@@ -1,4 +1,4 @@
-"""Makes `import distutils` load the standard library's while there is one (Python 3.11).
+"""Makes `import distutils` load the standard library's where there is one (Python 3.11).
 
 Mininet and Ryu compare versions with it.  Setuptools, if installed, would replace it and be loaded
 whole, which takes as long as the rest of Mininet.

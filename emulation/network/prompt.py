@@ -30,7 +30,7 @@ MEASURED: Final = 5.0
 LONGEST: Final = 600.0
 """... and at most."""
 NEGLIGIBLE: Final = 1e-4
-"""Loss below this is none, to a reader."""
+"""Loss below this is shown as none."""
 
 
 class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types

@@ -71,7 +71,7 @@ def reached(
                     if mine and addresses[names[number]] == source:
                         answered[name].add(names[number])
 
-        # In turns over the destinations, so that no node gets all its requests at once.
+        # In turn over the destinations, so that no node gets all its requests at once.
         due = time.monotonic()
         for step in range(1, len(names)):
             for index, (_, raw) in enumerate(sockets.values()):

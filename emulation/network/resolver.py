@@ -35,7 +35,7 @@ from emulation.network import rtnetlink
 from emulation.network.rtnetlink import NEIGHBOUR
 
 ALL_KNOWN: Final = 100
-"""Most nodes with which each gets the entries of all at the start."""
+"""Largest number of nodes that get entries of all others at the start."""
 ALIVE: Final = 1.0
 """Approximate seconds between signs of life."""
 BUFFER: Final = 262_144

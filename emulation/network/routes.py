@@ -9,7 +9,7 @@ frame for that.
 
 The cost of a link is its expected number of transmissions: 1 over the share of frames that arrive
 (ETX; De Couto et al., "A High-Throughput Path Metric for Multi-Hop Wireless Routing", MobiCom
-2003).  The medium tells the loss of one direction, and both are alike.
+2003).  The medium reports the loss in one direction; both are alike.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Routes:
                 self._index.append(socket.if_nametoindex(node["interface"]))
 
     def update(self, links: Sequence[Mapping[str, Any]]) -> None:
-        """Change the routes that are others than before.  Raises OSError."""
+        """Change the routes that differ from the last ones.  Raises OSError."""
         number = self._number
         pairs = [(number[x["name"]], number[x["neighbour"]], x["loss"]) for x in links]
         hops = next_hops(len(self._nodes), [pair for pair in pairs if pair[0] < pair[1]])

@@ -113,7 +113,7 @@ def neighbour(index: int, ipv4: str, mac: str) -> bytes:
 def route(index: int, ipv4: str, gateway: str | None) -> bytes:
     """Return the request to reach an address by a gateway, or as a neighbour if that is None.
 
-    It replaces what there was, and is answered only if refused.
+    It replaces any earlier route, and is answered only if refused.
     """
     scope = RT_SCOPE_LINK if gateway is None else RT_SCOPE_UNIVERSE
     flags = 0 if gateway is None else RTNH_F_ONLINK
@@ -127,7 +127,7 @@ def route(index: int, ipv4: str, gateway: str | None) -> bytes:
 
 
 def no_route(index: int, ipv4: str) -> bytes:
-    """Return the request to have no route of `route` to an address, answered only if refused."""
+    """Return the request to delete a route of `route` to an address, answered only if refused."""
     body = _ROUTE.pack(
         *(socket.AF_INET, HOST, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, 255, RTN_UNICAST), 0
     )

@@ -70,7 +70,7 @@ class Controller(NamedTuple):
 
 
 def controller() -> Controller | None:
-    """Return the Python of `.ryu` for the controller, else the system's; None without both.
+    """Return the Python of `.ryu` for the controller, else the system's; None if neither will do.
 
     Looks only for files, as a Python takes a second to start on an emulated processor.
     """

@@ -2,9 +2,9 @@
 
     .ryu/bin/python -m emulation.network.controller.manager APPLICATION...
 
-Ryu 4.34 does not start with an eventlet of today, which lacks a name that its web server imports.
-os-ken 4 has no command any more, and no applications of its own: it is started here.  Its modules
-are Ryu's under another name, so each runs applications that are written for the other.
+Ryu 4.34 does not start with today's eventlet, which lacks a name that its web server imports.
+os-ken 4 has neither a command any more nor applications of its own: it is started here.  Its
+modules are Ryu's under another name, so each runs applications that are written for the other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ APP_CLASSES: Final = {RYU: "RyuApp", OS_KEN: "OSKenApp"}
 
 
 class Renamed(MetaPathFinder, Loader):
-    """Has the modules of the package `real` stand for those of `name`, which is not installed."""
+    """Lets modules of the package `real` stand in for those of `name`, which is not installed."""
 
     def __init__(self, name: str, real: str) -> None:
         self._name, self._real = name, real
@@ -80,7 +80,7 @@ def run_os_ken() -> int:
     for name in applications:
         try:
             known = Path(name).exists() or find_spec(name) is not None
-        except ModuleNotFoundError:  # nor its package
+        except ModuleNotFoundError:  # its package is missing too
             known = False
         if not known:
             advice = "os-ken has no applications of its own: give a file"

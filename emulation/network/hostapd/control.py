@@ -1,4 +1,4 @@
-"""The control sockets of hostapd and wpa_supplicant: one command a datagram, one answer.
+"""The control sockets of hostapd and wpa_supplicant: one command per datagram, one answer.
 
 Both open a Unix datagram socket, named like the interface, in a configured folder and answer any
 client whose socket has a name, so the client binds one beside it.  Files do not depend on network

@@ -57,7 +57,7 @@ class InfrastructureNetwork:
 
     Adds its processes to `helpers`; `await_helper(name, ready)` waits for one of these and raises
     if it ends, which propagates.  `folder` is for sockets and settings, its path short enough for
-    a socket's name (107 bytes); logs go to `logs`, one file a program.
+    a socket's name (107 bytes); logs go to `logs`, one file per program.
     """
 
     def __init__(

@@ -428,7 +428,7 @@ def _station(radio: dict[str, Any], peer: dict[str, Any]) -> str:
 
 
 def _paths(medium: MediumSocket, radio: dict[str, Any]) -> str:
-    """Return the paths of a mesh, one a line; outside a mesh the kernel has none."""
+    """Return the paths of a mesh, one per line; outside a mesh the kernel has none."""
     if radio["mode"] != "mesh":
         return ""
     name, lines = radio["interface"], ""

@@ -1,8 +1,8 @@
 """The common part of the stand-ins: the radios of the namespace that they run in.
 
 `iw dev X set type monitor` makes a radio's own device a monitor.  The medium holds the device,
-which has Ethernet frames; a monitor has radiotap's.  So the device steps aside under another name,
-and a monitor of the radio takes its own.
+which carries Ethernet frames; a monitor carries radiotap's.  So the device steps aside under
+another name, and a monitor of the radio takes its own.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class MediumSocket:
         return self._controls[0]
 
     def _all(self, op: str, **arguments: Any) -> list[dict[str, Any]]:
-        """Return the rows of a table of the same name that all media answer with."""
+        """Return the rows of all media's answers, each a table named like the request."""
         message = {"op": op} | arguments
         return [row for control in self._controls for row in _answer(control, message)[op]]
 
