@@ -33,7 +33,7 @@ DETECTION_MARGIN_DB: Final = 3.0
 """How far below reliable reception a preamble is still detected, by default."""
 FLOOR_BELOW_NOISE_DB: Final = 10.0
 AT_RANGE_DB: Final = 1e-5
-"""How far below the power at a range a station still counts as in it: powers are rounded."""
+"""How far below the power at a range a station still counts as in range: powers are rounded."""
 POWER_DECIMALS: Final = 6
 """Decimals of powers, so that processors with different instructions decide alike."""
 ROUNDING_DB: Final = 1e-3

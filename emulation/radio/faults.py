@@ -49,7 +49,7 @@ class RadioFault(Protocol):
 
 
 class RadioFaults:
-    """Makes and ends faults in `channels`: each a medium, with its radios' indices by name.
+    """Begins and ends faults in `channels`: each a medium, with its radios' indices by name.
 
     A jammer disturbs the first of them.
     """
@@ -62,7 +62,7 @@ class RadioFaults:
         """Numbers of the active jammers; several may be equal."""
 
     def begin(self, fault: RadioFault, now: float) -> None:
-        """Make a fault at time `now`."""
+        """Begin a fault at time `now`."""
         if fault.kind == "jam":
             jammer = _jammer(fault)
             number = self._channels[0][0].jamming.begin(now, jammer)
@@ -126,7 +126,7 @@ class Disturbance(Protocol):
 
     @property
     def delay(self) -> float:
-        """Seconds by which a packet is late at most."""
+        """Greatest delay of a packet, seconds."""
 
 
 class Disturbances:

@@ -127,7 +127,7 @@ class LinkRow:
         self._power_reach = self._receiver_reach = -1.0
         self.source = source
         self.x, self.y = links.position(source)
-        # One loop over indices: machine code has no faster way through several lists.
+        # One loop over indices: compiled code has no faster way through several lists.
         sense, lock = links.sense_snr_db, links.lock_db
         heard: list[int] = []
         self.snr_db: dict[int, float] = {}

@@ -4,7 +4,7 @@ Theory of operation.  A `LinkRow` holds the links of one station.  Rows are made
 first transmits from its present position and are dropped when stations move or fail, so that a
 static network makes each row once and a mobile one only the rows it uses.  In the smallest networks
 the powers of all pairs are computed together, once per move, and rows are cut from that matrix:
-NumPy costs microseconds a call, whatever the size.  Larger networks never hold an N x N matrix; a
+NumPy costs microseconds per call, whatever the size.  Larger networks never hold an N x N matrix; a
 row looks at the stations in the cells of a grid that its reach covers, together with rows beside it
 (`emulation.radio.snapshot`), unless shadowing, failures or differences make each link unique.
 Seldom needed parts of a row are computed on first use.  Powers and thresholds are the same in both
@@ -63,7 +63,7 @@ class Links(LinkTable):
     """
 
     _met: frozenset[tuple[int, int]] | None = None
-    """The only pairs that are linked, if not positions decide it."""
+    """The only pairs that are linked; None: positions decide."""
 
     def __init__(
         self, radio: RadioSpec, count: int, seed: int, cached_links: int = CACHED_LINKS

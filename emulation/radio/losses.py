@@ -7,7 +7,7 @@ The log is a CSV file with a row for each frame that somebody lost and each reas
     sender       name of the node or access point whose radio sent it, or was to
     publisher, sequence, hops, destination   of the frame (`nodeapp.wire`)
     cause        a `LossCause`
-    receivers    names of who lost it, with spaces between; of a unicast, its receiver
+    receivers    names of those that lost it, separated by spaces; of a unicast, its receiver
 
 Only frames with events are in it, so that it stays smaller than the captures of these frames, and
 beacons of large networks cost a look at one byte.  A broadcast's row has no radios that were down
@@ -107,7 +107,7 @@ class MediumLog:
     ) -> None:
         """Note that radios did not get a frame of the radio `source`, if it carries an event.
 
-        Negative receivers are nobody's (`emulation.radio.medium`).
+        Negative receivers are no radios (`emulation.radio.medium`).
         """
         datagram = self._datagram(frame)
         if len(datagram) < HEADER_LENGTH or datagram[1] not in self._event_kinds:

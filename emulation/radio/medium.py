@@ -40,7 +40,7 @@ again, `retry_limit` times; the receiver passes a frame on once, however often i
 Departures from the standard: rates follow the SNR of the link without probing; no
 fragmentation, no aggregation; the ACK timeout ends with the NAV, and EIFS follows every collision,
 even if no header was decoded, so that all stations around count their slots from the same
-instant (docs/model.md says what that comes to).
+instant (docs/model.md says what that amounts to).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Medium(Sender):
     """The channel of `count` stations with the same `radio`, all at (0, 0) to begin with.
 
     `rng` decides everything that is random.  Times are seconds on any clock that does not go back.
-    `on_status` is told of each unicast that its sender is done with, while time passes or when
+    `on_status` is called for each unicast that its sender is done with, while time passes or when
     `fail` takes the sender down: it must not call the medium.  If it returns True,
     `next_delivery` stops at that instant.
     """
@@ -151,7 +151,7 @@ class Medium(Sender):
 
         `tries` has the rate of every try if the host's own rate control chose them, instead of
         the best rate and the retry limit; a broadcast has one try.  `size_bytes` is then that of
-        the 802.11 frame with its FCS, and `on_status` is told of broadcasts too.
+        the 802.11 frame with its FCS, and `on_status` is called for broadcasts too.
 
         With `first`, the frame overtakes all that wait behind the one whose turn it is; if the
         queue is full, the last one is dropped instead.

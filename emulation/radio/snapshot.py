@@ -1,6 +1,6 @@
 """Links of stations between two moves, computed for many of them at once.
 
-Theory of operation.  NumPy costs microseconds a call, whatever the size, and most links change a
+Theory of operation.  NumPy costs microseconds per call, whatever the size, and most links change a
 little whenever stations move.  So the links of the stations around one that transmits, its block,
 are computed with it, if so many stations transmit between two moves that most are used.
 
@@ -79,7 +79,7 @@ class Snapshot(Surroundings):
         self.whole = noticed.dbm <= budget.floor_dbm
         """Whether rows hold all stations above the floor from the start."""
         self.added = 0
-        """How many neighbours rows have got since."""
+        """How many neighbours rows have gained since."""
 
     def columns(self, source: int) -> tuple[list[int], list[float], list[float], list[float]]:
         """Return who notices a station, ascending, with distance, SNR and survival of a bit."""

@@ -120,7 +120,7 @@ class RadioSpec(_Frozen):
         default=None,
         gt=0,
         le=100_000,
-        description="metres up to which a frame is sensed, in the place of carrier_sense_dbm",
+        description="metres up to which a frame is sensed, instead of carrier_sense_dbm",
     )
     reception: Literal["bit-errors", "threshold"] = Field(
         default="bit-errors",
@@ -129,7 +129,7 @@ class RadioSpec(_Frozen):
     )
     capture_threshold_db: float = Field(default=10.0, ge=0, le=60)
     data_rate_mbps: float | None = Field(
-        default=None, gt=0, description="of unicasts; by default the fastest that the link bears"
+        default=None, gt=0, description="of unicasts; by default the fastest that the link sustains"
     )
     basic_rate_mbps: float | None = Field(
         default=None,

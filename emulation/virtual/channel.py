@@ -2,7 +2,7 @@
 
 Three implementations exist: stations that hear each other directly (`emulation.virtual.adhoc`),
 stations and brokers behind access points (`emulation.virtual.mesh`), and hosts on a switch
-(`emulation.virtual.wired`).  `Simulation` takes one of them, by the scenario, and does not know
+(`emulation.virtual.wired`).  `Simulation` takes the one that the scenario needs, and does not know
 which.
 
 A datagram on its way is a `Message`, decoded once for all receivers.
@@ -63,9 +63,9 @@ Carried = tuple[Message, int, Packet]
 """A channel's unit: a message, the index of one of its packets, and that packet in the recorder's
 form."""
 Hand = Callable[[float, list[int], Carried], None]
-"""Hands a packet that arrives at a time to the nodes with these indices."""
+"""Hands a packet that arrives at a given time to the nodes with these indices."""
 Unacknowledged = Callable[[float, int, int, Carried], bool]
-"""Reports to the simulation that at a time a packet from one node to another was given up.
+"""Reports to the simulation when a packet from one node to another was given up.
 
 Returns whether it has made a timer for that instant: then the channel stops there, and the timer
 has its turn before anything else happens.
@@ -84,7 +84,7 @@ class Channel(Protocol):
 
     @property
     def faults(self) -> RadioFaults:
-        """Makes faults of its radios."""
+        """Begins and ends faults of its radios."""
 
     @property
     def reports_links(self) -> bool:

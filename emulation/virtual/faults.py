@@ -42,7 +42,7 @@ class _Nobody(Service):
 
 
 class DisturbedHand:
-    """Hands packets on as the active disturbances have it."""
+    """Hands packets on as the active disturbances dictate."""
 
     def __init__(self, scenario: Scenario, clock: Clock, hand: Hand) -> None:
         self.disturbances = Disturbances(scenario.rng("disturbances"))
@@ -67,7 +67,7 @@ class DisturbedHand:
 
 
 class VirtualFaults:
-    """The faults of a scenario, made at their times.
+    """The faults of a scenario, begun and ended at their times.
 
     `boot` starts a host's node app, and `hand` gives hosts what a stranger sends.
     """
@@ -92,12 +92,12 @@ class VirtualFaults:
         self._hosts = hosts
         self._boot = boot
         self._misplacing: list[Fault] = []
-        """Active faults of positions."""
+        """Active position faults."""
         self._down: Counter[str] = Counter()
         """Names of nodes whose app is down, with the number of faults that keep it down."""
         for fault in scenario.faults:
             if fault.kind == "clock":
-                continue  # hosts begin with it
+                continue  # hosts start with it
             clock.call_at(fault.start, self.begin, fault)
             if fault.end is not None:
                 clock.call_at(fault.end, self.end, fault)

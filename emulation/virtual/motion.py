@@ -14,7 +14,7 @@ Place = tuple[float, float, float]
 
 
 class Motion:
-    """A node on its way along `waypoints`, one and more, with `rate` fixes a second."""
+    """A node on its way along `waypoints`, one or more, with `rate` fixes a second."""
 
     __slots__ = (
         *("_at", "_clock", "_ex", "_ey", "_fixed_at", "_leg_until", "_next_fix", "_position"),
@@ -34,7 +34,7 @@ class Motion:
         self._leg_until = -FOREVER
         """...until then."""
         self._ex = self._ey = 0.0
-        """What the receiver adds to where it is, metres."""
+        """Error of the receiver's fixes, metres."""
         self._at = -1.0
         """When it was last asked for a position."""
         self._stand(waypoints[0])

@@ -200,9 +200,9 @@ def _append_whole(path: Path, data: bytes) -> None:
 class Observations:
     """Packets that passed captures, capture by capture.
 
-    `decoded` has a row each, with the columns of `capture.decode`, whose bodies are offsets into
-    `data`.  `capture` are numbers of captures (`captures`); `number` is that of the record in the
-    capture that would have been written, from 1.
+    `decoded` has a row for each, with the columns of `capture.decode`, whose bodies are offsets
+    into `data`.  `capture` are numbers of captures (`captures`); `number` is that of the record in
+    the capture that would have been written, from 1.
     """
 
     data: npt.NDArray[np.uint8]

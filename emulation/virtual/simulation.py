@@ -137,7 +137,7 @@ class Simulation:
 
     @property
     def problems(self) -> list[str]:
-        """Problems with the workload, a line each."""
+        """Problems with the workload, one line each."""
         return self._client.problems
 
     def run(self, until: float | None = None) -> None:

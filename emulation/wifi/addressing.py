@@ -34,7 +34,7 @@ from emulation.radio.spec import UnitDisk
 from emulation.wifi.association import Associations
 
 FARTHER_DB: Final = 1e-3
-"""Decibels a metre by which access points in a unit disk differ: too little to affect
+"""Decibels per metre by which access points in a unit disk differ: too little to affect
 reception."""
 
 

@@ -1,9 +1,9 @@
 """The network of a scenario with access points: two media, and who is associated with whom.
 
 Stations and access radios share one channel and mesh radios another, and the two do not disturb
-each other.  The bridges that connect them, one an access point, are not modelled here.  On the
+each other.  The bridges that connect them, one per access point, are not modelled here.  On the
 access channel the radios of the stations come first, then those of the access points; the mesh has
-one radio an access point.
+one radio per access point.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Enrolment:
     ) -> None:
         """Have an access point accept stations: `pins` has one to `enter` for them, or its `own`.
 
-        An entered one is valid for so many seconds; an `own` of None removes it; without either the
+        An entered PIN is valid for so many seconds; an `own` of None removes it; without either the
         button is pushed.  Raises `MembershipError`.
         """
         if point.mode != "master" or not point.wps:

@@ -1,11 +1,11 @@
 """Which station belongs to which access point: scans, and requests to stations.
 
-Theory of operation.  A station can join an access point if both hear each other at least at the
-threshold, or if the access point is in range where the rule goes by that; whatever channel the
-station is on, and if their networks and medium ids are the same
-and, unless the network is open, their passphrases.  Nothing is encrypted, and no management frames
-are on the air: a change takes no time.  Which one a station chooses is up to the rule
-(`emulation.wifi.association`); stations decide one after the other.
+Theory of operation.  A station can join an access point, whatever channel the station is on, if
+both hear each other at least at the threshold (or, by a rule of range, if the station is in the
+access point's), and if their networks, medium ids and, unless the network is open, passphrases are
+the same.  Nothing is encrypted, and no management frames are on the air: a change takes no time.
+Which one a station chooses is up to the rule (`emulation.wifi.association`); stations decide one
+after the other.
 
 A scan is due when something has moved or changed, but no sooner than `scan_interval` after the last
 one, and at once after a request.  In a static network there are none.
@@ -41,7 +41,7 @@ class MembershipError(ValueError):
 
 
 def roaming_margin_db(level_dbm: float) -> float:
-    """Return by how much another access point must exceed one's own, which is at a level.
+    """Return by how much another access point must exceed a station's own, heard at this level.
 
     As in wpa_supplicant (`wpa_supplicant_need_to_roam_within_ess`) between access points with the
     same expected throughput.

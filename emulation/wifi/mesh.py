@@ -4,12 +4,13 @@ Sans-I/O: frames in, time in, transmissions out through a `MeshPort`.
 
 Theory of operation (IEEE 802.11-2016, 14.10, reactive mode).  A radio without a path to the address
 of a frame keeps the frame and broadcasts a path request (PREQ).  Every radio that receives it notes
-the path back to the originator, if that has news (a higher sequence number) or a better metric, and
-then passes it on, with the metric of its own link added.  The target, or the radio in front of it,
-answers each better path with a path reply (PREP), which goes back along the noted path and notes
-the path to the target.  Frames for group addresses are passed on once by every radio, identified by
-origin and sequence number.  When a unicast has been given up after all its tries, the paths over
-that neighbour are broken; radios that used them learn of it from path errors (PERR) and ask again.
+the path back to the originator, if it is newer (a higher sequence number) or has a better metric,
+and then passes the request on, with the metric of its own link added.  The target, or the radio in
+front of it, answers each better path with a path reply (PREP), which goes back along the noted path
+and notes the path to the target.  Frames for group addresses are passed on once by every radio,
+identified by origin and sequence number.  When a unicast has been given up after all its tries, the
+paths through that neighbour are broken; radios that used them learn of it from path errors (PERR)
+and ask again.
 
 The metric is the airtime link metric (14.9): the microseconds on the air of a frame of 8,192 bits
 at the rate of the link, divided by the chance that it arrives, as mac80211 computes it.

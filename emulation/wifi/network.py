@@ -55,7 +55,7 @@ COHERENCE: Final = 0.05
 _DESTINATION: Final = slice(0, 6)
 _SOURCE: Final = slice(6, 12)
 _FAR: Final = 1e6
-"""Metres from everything, where radios are that are not there yet."""
+"""Metres from everything, where radios that are yet to be added are."""
 
 
 class Arrival(NamedTuple):
@@ -81,7 +81,7 @@ class Network:
 
     `nodes` are the names in the order of `set_positions`.  `radio` has what all radios share,
     `rng(purpose)` makes generators; `threshold_dbm` is as for `Channels`; `fading_db` is the
-    standard deviation of fading; so many `spare` radios may be added.  Raises ValueError if these
+    standard deviation of fading; up to `spare` radios may be added.  Raises ValueError if these
     are inconsistent.
     """
 
@@ -97,7 +97,7 @@ class Network:
         spare: int = 0,
     ) -> None:
         self.radios = [WlanRadio(index, wlan) for index, wlan in enumerate(settings)]
-        # Media have a fixed number of radios: those that are not there yet are off, and far away.
+        # Media have a fixed number of radios: those yet to be added are off, and far away.
         absent = settings[0].model_copy(update={"mode": "managed", "bitrates": ()})
         self._places = [*self.radios]
         self._places += [WlanRadio(len(settings) + number, absent) for number in range(spare)]
@@ -305,7 +305,7 @@ class Network:
         return len(self._places) - len(self.radios)
 
     def add(self, now: float, settings: WlanSettings, node: int) -> WlanRadio:
-        """Add a radio to the node of this number; its position is that of the next positions.
+        """Add a radio to the node with this number; the next `set_positions` includes it.
 
         There must be a spare one.
         """

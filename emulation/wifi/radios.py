@@ -280,7 +280,7 @@ class Channels:
             channel.medium.table.set_power(radio.index, dbm, radio.antenna_gain_dbi)
 
     def lend(self, radio: WlanRadio, dbm: float | None) -> None:
-        """Let a radio send with at least a power, or with its own again (None)."""
+        """Let a radio send with at least a given power, or with its own again (None)."""
         power = radio.tx_power_dbm if dbm is None else max(dbm, radio.tx_power_dbm)
         if power != radio.sent_dbm:
             self._send_with(radio, power)
@@ -346,7 +346,7 @@ class Channels:
             (channel.medium.fail if failed else channel.medium.heal)(*pair)
 
     def override(self, one: int, other: int, override: Override) -> None:
-        """Fix what is given of the link from one radio to another; nothing frees it."""
+        """Fix the given properties of the link from one radio to another; none: free it."""
         if override == Override():
             self.overrides.pop((one, other), None)
         else:

@@ -74,7 +74,7 @@ FORMAT: Final = 1
 POLL: Final = 1.0
 """Seconds between rounds of counters."""
 SETTLE: Final = 0.5
-"""Seconds after which the bridges' flow counters count all frames
+"""Seconds until the bridges' flow counters include all frames
 (`emulation.network.switches`)."""
 LAST_ROUND: Final = 3.0
 """Seconds that the bridges have to answer the last round."""
