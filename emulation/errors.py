@@ -51,7 +51,7 @@ _SHOWN: Final = (str, int, float, bool, type(None))
 
 
 def first_problem(error: ValidationError, whole: str = "") -> str:
-    """Return the first thing that a model refuses, in a line: where, and what is needed instead.
+    """Return the first thing that a model refuses, in one line: where, and what is needed instead.
 
     `whole` is what the model is called if it is not about one of its fields.
     """
@@ -62,7 +62,7 @@ def first_problem(error: ValidationError, whole: str = "") -> str:
 
 
 def needed(kind: str, context: Mapping[str, Any], value: object) -> str:
-    """Return in a line what a refused value has to be; `kind` and `context` are pydantic's."""
+    """Return in one line what a refused value has to be; `kind` and `context` are pydantic's."""
     if kind == "value_error":
         return str(context["error"])
     if kind == "missing":

@@ -1,4 +1,4 @@
-"""Tells a scenario and what is wrong with it, in a few lines that a person reads."""
+"""Tells a scenario and what is wrong with it, in a few lines for a person to read."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ switch, and the bridges are the run's own (`emulation.network.switches`).  Also 
 log in /tmp and its pauses of more than a second per station; its files in /tmp and in the working
 directory go into the run's state folder.
 
-Neither Mininet-WiFi (`mn_wifi`) nor Mininet, which `emulation.network.net` imports, need be there
-for this module to be imported: the backend says what is missing.  So both are imported in the
-functions that use them.
+Neither Mininet-WiFi (`mn_wifi`) nor Mininet, which `emulation.network.net` imports, need be
+installed for this module to be imported: the backend says what is missing.  So both are imported in
+the functions that use them.
 """
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ class MininetWifiNetwork:
                     node.terminate()
             with suppress(Exception):
                 w_server.disconnect()
-            # What it keeps in class attributes would affect the next run of this process.
+            # The state in its class attributes would affect the next run of this process.
             Mac80211Hwsim.reset()
             wmediumd_mode.set_mode(0)
             Mobility.stations, Mobility.aps, Mobility.mobileNodes = [], [], []
@@ -394,7 +394,7 @@ def _access_point_class() -> Any:
 
 
 def _imported() -> tuple[Any, Any, Any]:
-    """Import what is needed of Mininet-WiFi.  Raises `MininetWifiError`."""
+    """Import the needed parts of Mininet-WiFi.  Raises `MininetWifiError`."""
     os.environ.setdefault("MPLBACKEND", "Agg")  # it imports matplotlib's windows
     try:
         from mininet.log import setLogLevel

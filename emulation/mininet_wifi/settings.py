@@ -2,7 +2,7 @@
 
 Sans-I/O.  wmediumd, in its interference mode, computes the level of every link in whole decibels:
 
-    level = transmit power + antenna gains - loss, the loss cut to an integer
+    level = transmit power + antenna gains - loss, the loss rounded down to an integer
 
 It passes on no broadcast below -90 dBm (its CCA_THRESHOLD), and above that loses frames by a table
 of rate and level, in which the slowest rates are nearly free of errors from -90 dBm.  So the range

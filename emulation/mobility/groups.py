@@ -58,7 +58,7 @@ class GroupModel(FieldModel):
         ]
 
     def _aggregation(self, second: float) -> float:
-        """Return the aggregation at a time."""
+        """Return the aggregation at the given time."""
         stages = self.stages
         rest = second % sum(length for length, _ in stages)
         for length, aggregation in stages:

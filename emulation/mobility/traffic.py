@@ -142,7 +142,7 @@ class Vehicle:
     track: list[Waypoint] = field(default_factory=list)
 
     def at(self, time: float) -> float:
-        """Return the offset along the lane at a time since `since`."""
+        """Return the offset along the lane at a time after `since`."""
         return self.offset + self.speed * (time - self.since)
 
 

@@ -96,7 +96,7 @@ class Warm:
             self._process = _start(theirs, modules, environment, output)
         self._running: dict[int, Forked] = {}
         self._started: dict[str, Any] | None = None
-        self._lock = threading.RLock()  # the prompt's watcher uses it beside the prompt
+        self._lock = threading.RLock()  # the prompt's watcher uses it as well as the prompt
         self._gone = False
 
     def start(

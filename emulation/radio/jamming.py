@@ -1,4 +1,4 @@
-"""Jammers: sources of noise that come and go in bursts, on the air beside the stations' frames.
+"""Jammers: sources of noise that come and go in bursts, on the air alongside the stations' frames.
 
 A burst is a `Transmission` that nobody decodes: interference to receivers that hear it, and busy
 air to stations that sense it.  On a unit disk it reaches as far as the stations do.

@@ -26,7 +26,7 @@ class _Nobody(Service):
     """Stands in for the service of a node app that is not running."""
 
     def __init__(self) -> None:
-        """Have nothing of a service."""
+        """Set up none of a service's state."""
 
     def start(self) -> None:
         """Do nothing."""

@@ -106,7 +106,7 @@ class VirtualHost:
         return self._rng
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> VirtualTimer:
-        """Call back at a time of the clock."""
+        """Call back after a delay by the clock."""
         timer = self._clock.call_later(delay, callback, *args)
         timer.owner = self
         return timer

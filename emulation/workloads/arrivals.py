@@ -34,8 +34,8 @@ def publication_times(
 ) -> list[float]:
     """Return when one publisher publishes in [`begin`, `end`), seconds.
 
-    Exactly one number is drawn from `rng` for any other arguments, so that later draws from it
-    stay the same.
+    Exactly one number is drawn from `rng`, whatever the other arguments, so that later draws from
+    it stay the same.
     """
     drawn = rng.random()
     poisson = arrivals == POISSON

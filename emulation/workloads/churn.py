@@ -42,10 +42,10 @@ class ChurnWorkload(ContentWorkload):
     """The content workload with subscribers that switch between patterns."""
 
     lifetime: Annotated[
-        float, Param("s that a subscription lasts, mean of exponential", low=0.1, high=86_400)
+        float, Param("mean s that a subscription lasts (exponential)", low=0.1, high=86_400)
     ] = 30.0
     linger: Annotated[
-        float, Param("s that a subscription outlives an event for it, at least", low=0, high=60)
+        float, Param("least s that a subscription outlives a matching event", low=0, high=60)
     ] = 0.0
 
     def check(self, nodes: int, duration: float) -> None:

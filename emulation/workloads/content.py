@@ -86,7 +86,7 @@ class ContentWorkload(Workload):
     zipf: Annotated[
         float, Param("exponent of the patterns' popularity; 0: all alike", low=0, high=10)
     ] = 1.0
-    per_subscriber: Annotated[int, Param("patterns a subscriber", low=1, high=1000)] = 2
+    per_subscriber: Annotated[int, Param("patterns per subscriber", low=1, high=1000)] = 2
     subscribers: Annotated[int, Param("nodes that subscribe", low=1, high=5000)] = 10
     publishers: Annotated[int, Param("nodes that publish", low=1, high=5000)] = 4
     topics: Annotated[
@@ -132,7 +132,7 @@ class ContentWorkload(Workload):
                 )
         if self.per_subscriber > self.patterns:
             raise ScenarioError(
-                f"{self.per_subscriber} patterns a subscriber, out of {self.patterns}: "
+                f"{self.per_subscriber} patterns per subscriber, out of {self.patterns}: "
                 "raise patterns or lower per_subscriber"
             )
         check_duration(duration, self.warm_up, self.tail)

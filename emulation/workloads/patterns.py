@@ -45,7 +45,7 @@ PLACES: Final = {
 VALUES: Final = 1000
 """How many values a number in an event may have: tenths from 0 on."""
 MOST_ATTRIBUTES: Final = 3
-"""Most attributes, beside the topic, on which a pattern has conditions."""
+"""Most attributes, besides the topic, on which a pattern has conditions."""
 TRIES: Final = 20
 """Draws that may hit an excluded pattern before the excluded ones are removed."""
 

@@ -1,4 +1,4 @@
-"""Recorded workloads: the operations are in a file of JSON lines, one operation a line.
+"""Recorded workloads: the operations are in a file of JSON lines, one operation per line.
 
     {"time": 1.5, "node": "sta1", "action": "subscribe", "filter": "topic=traffic speed>5"}
     {"time": 9, "node": 2, "action": "publish", "event": {"topic": "traffic", "speed": 12}}
@@ -53,7 +53,7 @@ from nodeapp.predicates import EventError
 from nodeapp.wire import MAX_BODY, WireError, encode_body
 
 LONGEST_LINE: Final = 1 << 20
-"""Bytes: more than any operation needs, and few enough to read any file by mistake."""
+"""Bytes: more than any operation needs, yet few enough to read of any file by mistake."""
 NUMBERS: Final = 2**32 - 1
 """The largest number of an event or a subscription: it has four octets on the wire."""
 MANY: Final = 250_000
@@ -79,7 +79,7 @@ class RecordedWorkload(Workload):
     """Operations recorded in a file of JSON lines: --workload file:PATH."""
 
     recording: Annotated[str, Param("file of JSON lines, one operation each")] = ""
-    most: Annotated[int, Param("operations that are taken", low=1, high=NUMBERS)] = MANY
+    most: Annotated[int, Param("most operations that are accepted", low=1, high=NUMBERS)] = MANY
 
     def operations(
         self, nodes: Mapping[int, str], duration: float, rng: random.Random
@@ -108,7 +108,7 @@ class RecordedWorkload(Workload):
         except (ValueError, RecursionError) as error:
             raise ScenarioError(f"{path}:{reader.line}: {_reason(error)}") from None
         if not operations:
-            raise ScenarioError(f"{path} has no operation: write one a line (docs/running.md)")
+            raise ScenarioError(f"{path} has no operation: write one per line (docs/running.md)")
         return operations
 
     def _check_count(self, path: Path, count: int) -> None:
@@ -174,7 +174,7 @@ class _Reader:
     def read(self, line: bytes) -> None:
         self.line += 1
         if len(line) > LONGEST_LINE:
-            raise ValueError(f"longer than {LONGEST_LINE} bytes: write one operation a line")
+            raise ValueError(f"longer than {LONGEST_LINE} bytes: write one operation per line")
         text = line.decode("utf-8-sig").strip()
         if not text:
             return
@@ -389,7 +389,7 @@ def _short(value: object) -> str:
 def _reason(error: ValueError | RecursionError) -> str:
     """Return in one line what is wrong with a line of the file."""
     if isinstance(error, json.JSONDecodeError):
-        return f"not JSON: {error.msg} (column {error.colno}); write one operation a line"
+        return f"not JSON: {error.msg} (column {error.colno}); write one operation per line"
     if isinstance(error, UnicodeDecodeError):
         return "not text in UTF-8: is this a file of JSON lines?"
     if isinstance(error, RecursionError):

@@ -63,10 +63,8 @@ class StockWorkload(Workload):
     law: Annotated[str, Param("law of the interest in stocks", choices=(UNIFORM, PARETO))] = UNIFORM
     alpha: Annotated[float, Param("exponent of the law pareto", low=0.1, high=10)] = 1.0
     interests: Annotated[int, Param("subscriptions of a node", low=1, high=100)] = 2
-    width: Annotated[float, Param("share of all prices in a range, mean", low=0.001, high=0.5)] = (
-        0.2
-    )
-    events: Annotated[int, Param("quotes of a node at most", low=0, high=1000)] = 4
+    width: Annotated[float, Param("mean share of all prices in a range", low=0.001, high=0.5)] = 0.2
+    events: Annotated[int, Param("most quotes of a node", low=0, high=1000)] = 4
     quotes: Annotated[
         str, Param("law of the quotes: that of the interests, or uniform", choices=(ALIKE, UNIFORM))
     ] = ALIKE

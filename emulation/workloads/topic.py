@@ -12,7 +12,7 @@ topic, on average over seeds:
   of speeds that covers the share `selectivity` of them, anywhere within.
 - Policy.  Every subscriber has `clearance`, uniform in [0, 100), the same for all topics.  An event
   asks for an interval of clearances.  It is 100 a / (1 - a) wide, where a is the share `admitted`,
-    and begins anywhere from its width below 0 to 100: so it includes each clearance with
+  and begins anywhere from its width below 0 to 100: so it includes each clearance with
     probability a, extreme ones as often as those between.
 
 Roles, times and speeds do not depend on either share, nor on whether publishers advertise; nor do
@@ -76,8 +76,8 @@ class TopicWorkload(Workload):
     """
 
     topics: Annotated[int, Param("topics", low=0, high=1000)] = 4
-    publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 1
-    subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 5
+    publishers: Annotated[int, Param("publishers per topic", low=1, high=1000)] = 1
+    subscribers: Annotated[int, Param("subscribers per topic", low=1, high=1000)] = 5
     interval: Interval = 2.0
     size: Size = 512
     selectivity: Annotated[
@@ -132,7 +132,7 @@ class TopicWorkload(Workload):
     def _check(self, nodes: int, duration: float) -> None:
         if self.publishers + self.subscribers > nodes:
             raise ScenarioError(
-                f"{self.publishers} publishers and {self.subscribers} subscribers a topic need "
+                f"{self.publishers} publishers and {self.subscribers} subscribers per topic need "
                 f"{self.publishers + self.subscribers} nodes, there are {nodes}: "
                 "raise nodes or lower publishers and subscribers"
             )

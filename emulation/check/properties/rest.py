@@ -41,7 +41,7 @@ class Rest(Property):
 
 
 def without_changes(scenario: Scenario, settled: float) -> Scenario:
-    """Return the scenario up to a time without motion, faults and subscriptions that end."""
+    """Return the scenario up to `settled`, without motion, faults and subscriptions that end."""
     ended = {
         (act.node, act.subscription) for act in scenario.workload if act.action == "unsubscribe"
     }

@@ -156,7 +156,7 @@ def test_the_seed_decides() -> None:
         ({"lifetime": "inf"}, "lifetime: inf is not a finite number"),
         ({"linger": -1}, "linger: -1 is below 0"),
         ({"patterns": 3, "per_subscriber": 3}, "has none to change to: raise patterns or lower"),
-        ({"patterns": 3, "per_subscriber": 4}, "4 patterns a subscriber, out of 3"),
+        ({"patterns": 3, "per_subscriber": 4}, "4 patterns per subscriber, out of 3"),
         ({"subscribers": 21}, "21 subscribers need as many nodes, there are 20"),
     ],
 )

@@ -127,7 +127,10 @@ def test_nodes_take_them() -> None:
     [
         ({"subscribers": 30}, "30 subscribers need as many nodes, there are 20: raise nodes or"),
         ({"publishers": 21}, "21 publishers need as many nodes, there are 20: .*lower publishers"),
-        ({"patterns": 2, "per_subscriber": 3}, "3 patterns a subscriber, out of 2: raise patterns"),
+        (
+            {"patterns": 2, "per_subscriber": 3},
+            "3 patterns per subscriber, out of 2: raise patterns",
+        ),
         ({"patterns": 0}, "patterns: 0 is below 1"),
         ({"nested": 1.5}, "nested: 1.5 is above 1"),
         ({"zipf": -1}, "zipf: -1 is below 0"),

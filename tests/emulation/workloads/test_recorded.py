@@ -353,7 +353,7 @@ def test_a_file_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
 def test_a_file_without_an_operation_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "w.jsonl"
     path.write_bytes(content)
-    with pytest.raises(ScenarioError, match=r"w\.jsonl has no operation: write one a line"):
+    with pytest.raises(ScenarioError, match=r"w\.jsonl has no operation: write one per line"):
         read(path)
 
 
