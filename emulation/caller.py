@@ -2,9 +2,9 @@
 
 Root is for namespaces, radios and captures.  Spark, with Java and all of its workers, the reports
 and the live page need none of it.  They are processes, or commands, of their own, and each begins
-with `drop`, which gives root up for good.  Without sudo (a container, CI) root stays root, and so
-it does where that user could not read the project or write what is to be written, or is unknown to
-this machine: Java needs their name.
+with `drop`, which gives root up for good.  Without sudo (a container, CI) root stays root.  So it
+does where that user could not read the project or write the output, or is unknown to this machine:
+Java needs their name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def drop(*writes: Path) -> bool:
 
     It does not if they are unknown here or could not write one of `writes`, which need not exist.
     Home, temporary files and caches are theirs then, and the process may still return to its
-    present niceness. Called before there are threads, and before `die_with_parent`, which the
+    present niceness.  Called before there are threads, and before `die_with_parent`, which the
     kernel then forgets.
     """
     user = caller()

@@ -324,7 +324,7 @@ class Search:
     def search(
         self, seed: int, most: int | None, seconds: float | None
     ) -> Iterator[Counterexample]:
-        """Draw `most` scenarios, or until so many seconds are over (None: no limit).
+        """Draw `most` scenarios, or stop after so many seconds (None: no limit).
 
         Yields findings, one a property.
         """

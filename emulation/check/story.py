@@ -70,7 +70,7 @@ def _fails(fault: Fault) -> str:
     elif fault.kind == "stranger":
         return _sends(fault)
     elif fault.kind == "disturb":
-        what = f"what passes between {who} {_disturbed(fault)}"
+        what = f"traffic between {who} {_disturbed(fault)}"
     elif fault.kind == "jam":
         assert fault.position is not None
         what = f"a jammer is on for {fault.duty:.0%} of the time at {_point(fault.position)}"

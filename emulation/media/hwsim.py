@@ -20,7 +20,7 @@ With access points there are two channels, which do not disturb each other: one 
 access radios, whose interfaces wait for wpa_supplicant and hostapd, and one of mesh radios, which
 join an 802.11s mesh.  Associations are read off the air (`emulation.media.ieee80211`).
 
-Frames on another frequency than their channel's reach nobody and are not acknowledged.  CONFIG.json
+Frames on a frequency other than their channel's reach nobody and are not acknowledged.  CONFIG.json
 is a `TapConfig`.  Further requests:
 
     associate, settle           do nothing: stations decide for themselves

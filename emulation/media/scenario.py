@@ -10,7 +10,7 @@ point:
     start {epoch}               CLOCK_MONOTONIC seconds of time 0 of the trace
     move {name, x, y}           move a station, whatever its trace says, until
     release {name}              it follows the trace again
-    fault {fault}               make a fault of radios (`emulation.scenario.faults`)
+    fault {fault}               begin a fault of radios (`emulation.scenario.faults`)
     end fault {fault}           end it; what another fault takes down as well stays down
     links [{name}]              {"links": [{name, neighbour, distance, received_dbm, snr_db,
                                 rate_mbps, loss [, channel]}]}; of all: holds up the medium

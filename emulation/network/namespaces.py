@@ -96,7 +96,7 @@ class Namespaces:
     def ask(self, names: Sequence[str], home: int | None = None) -> None:
         """Begin making namespaces of nodes, or entering those of the process `home`.
 
-        They are to be taken in this order.
+        `take` them in this order.
         """
         self._asked += names
         if names:

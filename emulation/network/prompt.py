@@ -67,7 +67,7 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
     # -- every command ---------------------------------------------------------------------------
 
     def onecmd(self, line: str) -> bool:
-        """Perform a command and record it; whatever it raises is one line."""
+        """Perform a command and record it; an error becomes one line."""
         words = line.split()
         if not words or words[0] in SILENT:
             return bool(super().onecmd(line))

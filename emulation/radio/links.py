@@ -191,7 +191,7 @@ class Links(LinkTable):
 
         `level_dbm` is the received power, `rate_mbps` the rate of unicasts (the fastest that is not
         above it), `loss` the share of data frames that the receiver loses whatever their level,
-        every try on its own.  Raises ValueError as `set_power` does.
+        each try independently.  Raises ValueError as `set_power` does.
         """
         own, pair = self._own(), (source, receiver)
         own.levels.pop(pair, None)

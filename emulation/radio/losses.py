@@ -1,7 +1,7 @@
 """The medium's log: frames with events that did not arrive, and why.
 
-Captures have what was sent and what was received; why the rest was not, only the medium knows.
-The log is a CSV file with a row for each frame that somebody lost and each reason:
+Captures show what was sent and what was received; only the medium knows why the rest was lost.  The
+log is a CSV file with a row for each lost frame and each reason:
 
     time_ns      Unix time, on the clock of the captures
     sender       name of the node or access point whose radio sent it, or was to

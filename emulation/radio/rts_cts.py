@@ -10,10 +10,10 @@ decodes one not meant for it sets its network allocation vector (NAV): it does n
 then, even if it senses nothing.  So a CTS silences the stations that are hidden from the sender.  A
 station that senses an RTS or CTS without decoding it waits EIFS.
 
-*Retries.*  An RTS without an answer doubles the contention window and is tried again, `retry_limit`
-times in a row (dot11ShortRetryLimit counts the first one too).  A CTS ends that series. A frame
-whose CTS came and whose ACK did not begins again with an RTS, `long_retry_limit` times. If the host
-chose a rate for each try, a lost RTS costs one.
+*Retries.*  An RTS without an answer doubles the contention window and is tried again,
+`retry_limit` times in a row (dot11ShortRetryLimit counts the first one too).  A CTS ends that
+series.  A frame whose CTS came and whose ACK did not begins again with an RTS, `long_retry_limit`
+times.  If the host chose a rate for each try, a lost RTS costs one.
 
 A NAV is not reset if the announced frame does not come: the standard only permits that, and ns-2
 does not do it either.

@@ -49,7 +49,7 @@ class CarrierSense:
         self._silencing[frame.source] = frame
 
     def end(self, frame: Transmission, now: float) -> None:
-        """Register the end of a frame; forget those that silence nobody any more."""
+        """Register the end of a frame; forget those that no longer silence anybody."""
         ended = self._ended
         ended.append(frame)
         while ended[0].reserved + self._linger < now:

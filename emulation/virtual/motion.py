@@ -46,7 +46,7 @@ class Motion:
         self._position = Position(self._x, self._y)
 
     def misplace(self, dx: float, dy: float) -> None:
-        """Have the receiver be wrong by so many metres from now on."""
+        """Let the receiver be wrong by so many metres from now on."""
         self._x += dx - self._ex
         self._y += dy - self._ey
         self._ex, self._ey = dx, dy

@@ -114,7 +114,7 @@ class Network:
         self.on_air: Callable[[WlanChannel, Transmission], None] | None = None
         """Called with every frame that is put on the air, and ..."""
         self.on_heard: Callable[[WlanChannel, Delivery], None] | None = None
-        """... of those that somebody receives or listens to."""
+        """... with every delivery of one, overheard ones included."""
         self._node_of = np.array([nodes.index(wlan.node) for wlan in self.radios], dtype=np.intp)
         self._by_mac = {radio.mac: radio.index for radio in self.radios}
         self._meshes: dict[int, MeshRadio] = {}

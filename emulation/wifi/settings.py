@@ -110,7 +110,7 @@ class AssociationRule(_Frozen):
     policy: Policy = "sticky"
     by_range: bool = Field(
         default=False,
-        description="stations join within the access point's range, whatever they reach themselves",
+        description="stations join within the access point's range, whatever their own range is",
     )
     hysteresis_db: float = Field(
         default=0.1, ge=0, le=60, description="ssf: how much stronger another access point must be"

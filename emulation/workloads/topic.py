@@ -13,7 +13,7 @@ topic, on average over seeds:
 - Policy.  Every subscriber has `clearance`, uniform in [0, 100), the same for all topics.  An event
   asks for an interval of clearances.  It is 100 a / (1 - a) wide, where a is the share `admitted`,
   and begins anywhere from its width below 0 to 100: so it includes each clearance with
-    probability a, extreme ones as often as those between.
+  probability a, extreme ones as often as those between.
 
 Roles, times and speeds do not depend on either share, nor on whether publishers advertise; nor do
 roles depend on the arrivals.

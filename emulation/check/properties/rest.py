@@ -11,11 +11,11 @@ from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.base import Promises
 
 QUIET: Final = 3.0
-"""Frames a second and node that beacons explain, in any protocol: nothing to compare."""
+"""Frames per second and node that beacons explain, in any protocol: nothing to compare."""
 MORE: Final = 1.5
 """How many times the frames of an unchanged network are allowed, ..."""
 BESIDE: Final = 0.3
-"""... plus so many frames a second and node: the phases of timers differ."""
+"""... plus so many frames per second and node: the phases of timers differ."""
 
 
 class Rest(Property):

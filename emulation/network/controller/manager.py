@@ -3,7 +3,7 @@
     .ryu/bin/python -m emulation.network.controller.manager APPLICATION...
 
 Ryu 4.34 does not start with today's eventlet, which lacks a name that its web server imports.
-os-ken 4 has neither a command any more nor applications of its own: it is started here.  Its
+os-ken 4 no longer has a command, nor applications of its own: it is started here.  Its
 modules are Ryu's under another name, so each runs applications that are written for the other.
 """
 
@@ -53,7 +53,7 @@ class Renamed(MetaPathFinder, Loader):
         return self._real + fullname.removeprefix(self._name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put the module of the other package in the place of a new one."""
+        """Put the module of the other package in place of a new one."""
         sys.modules[module.__name__] = import_module(self._of_real(module.__name__))
 
 
