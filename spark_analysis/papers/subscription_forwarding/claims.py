@@ -135,7 +135,7 @@ def _everything(points: pd.DataFrame) -> list[Comparison]:
 
 def _fraction(points: pd.DataFrame) -> list[Comparison]:
     parts = []
-    for interval, rows in groups(_at_rest(points), "interval"):
+    for interval, rows in groups(points, "interval"):
         for column, label in ((EVENT_FRAMES, "messages"), ("event_bytes", "bytes")):
             both = pairs(rows, column, TREE, FLOODING, (), of=SYSTEM)
             text = f"event {label}: {TREE} over {FLOODING}, an event each {float(interval):g} s"
@@ -145,7 +145,7 @@ def _fraction(points: pd.DataFrame) -> list[Comparison]:
 
 def _cheaper_in_all(points: pd.DataFrame) -> list[Comparison]:
     parts = []
-    for interval, rows in groups(_at_rest(points), "interval"):
+    for interval, rows in groups(points, "interval"):
         both = pairs(rows, FRAMES, TREE, FLOODING, (), of=SYSTEM)
         text = f"all messages: {TREE} over {FLOODING}, an event each {float(interval):g} s"
         parts.append(times(both, text, below=1.0, margin=SAME_COST))

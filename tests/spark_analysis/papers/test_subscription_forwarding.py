@@ -120,7 +120,10 @@ MORE: Final = {"make-before-break": 60, "break-before-make": 20}
 ALIKE: Final = {"make-before-break": 20, "break-before-make": 20}
 
 
-RATE = in_speed(as_said).assign(study="rate")
+def at_rest(event: float = 30.0) -> pd.DataFrame:
+    """Return points of the study of rates, of which speed is no axis."""
+    points = in_speed(as_said, event)
+    return points[points["speed"] == 0].drop(columns="speed").assign(study="rate")
 
 
 def paid(links: float, control: float = 100.0) -> pd.DataFrame:
@@ -169,8 +172,8 @@ def test_the_tree_pays_from_the_rate_at_which_control_is_saved() -> None:
         ("connected", graphs(0.97, 0.995), graphs(0.5, 0.995)),
         ("connected", graphs(1.0, 1.0), graphs(1.0, 0.9)),
         ("everything-at-rest", in_speed(as_said), in_speed(lambda system, speed: 0.9)),
-        ("fraction-of-flooding", RATE, in_speed(as_said, event=150.0).assign(study="rate")),
-        ("cheaper-in-all", RATE, in_speed(as_said, event=250.0).assign(study="rate")),
+        ("fraction-of-flooding", at_rest(), at_rest(event=150.0)),
+        ("cheaper-in-all", at_rest(), at_rest(event=250.0)),
         (
             "mix-under-motion",
             in_speed(as_said).assign(study="load"),
