@@ -17,7 +17,7 @@ from spark_analysis.papers.cost import about
 from spark_analysis.papers.figures import Drawn
 from spark_analysis.papers.kept import PROCESSOR_SECONDS, RUN
 from spark_analysis.papers.paper import PROTOCOL, STUDY, Paper, Variation
-from spark_analysis.papers.results import Reproduction
+from spark_analysis.papers.results import Reproduction, joined
 from spark_analysis.papers.view import FEW, ClaimView, ReproductionView
 from spark_analysis.papers.wording import JOINT, LEGEND, RULES
 from spark_analysis.report.curves import Curve, Quantity
@@ -211,7 +211,7 @@ def _cost(result: Reproduction) -> Iterator[str]:
     tables = [way.points for way in result.judged if PROCESSOR_SECONDS in way.points]
     if not tables:
         return
-    points = pd.concat(tables, ignore_index=True)
+    points = joined(tables)
     runs, computed = _once(points, RUN), _once(points, POINT)
     runs = runs.dropna(subset=[PROCESSOR_SECONDS])
     if not len(runs) and not len(computed):

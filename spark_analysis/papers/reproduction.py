@@ -36,6 +36,7 @@ from spark_analysis.papers.results import (
     at_points_of,
     findings_of,
     first_seeds,
+    joined,
 )
 from spark_analysis.papers.so_far import so_far_of, whole_seeds
 from spark_analysis.report.page import FIGURES, finite, whole, write_figures
@@ -217,7 +218,7 @@ def _judged(
     beside: Judged | None = None
     for variation, selected in ways:
         tables = [_exact(part.completed(rows)) for part, rows in selected if any(rows.values())]
-        points = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+        points = joined(tables) if tables else pd.DataFrame()
         if tables or empty or not judged:  # the base is always the first
             old = before.get(variation.key)
             same = beside is None or beside is before.get(beside.variation.key)
@@ -262,7 +263,7 @@ def write_results(result: Reproduction, folder: Path) -> Path:
     ]
     if tables:
         scratch = folder / f".{RESULTS}"  # --so-far and a run may write the same folder
-        pd.concat(tables, ignore_index=True).to_parquet(scratch, index=False)
+        joined(tables).to_parquet(scratch, index=False)
         scratch.replace(folder / RESULTS)
     text = json.dumps(finite(findings_of(result)), indent=1, default=str)
     whole(folder / FINDINGS, text + "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -58,6 +58,16 @@ class Reproduction:
                     name = f"{part.name}: {part.points[key]}"
                     by_point.setdefault((part.study.name, key), (name, str(problem)))
         return dict(by_point.values())
+
+
+def joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of tables whose columns need not be the same.
+
+    A column that is empty in some of them has the type that it has in the others.
+    """
+    columns = list(dict.fromkeys(name for table in tables for name in table))
+    filled = [table.dropna(axis="columns", how="all") for table in tables]
+    return pd.concat(filled, ignore_index=True).reindex(columns=columns)
 
 
 def made_by(result: Reproduction) -> str:
