@@ -6,11 +6,11 @@ from typing import ClassVar, Final
 
 
 class wmediumd:  # Mininet-WiFi's names, here and below
-    """A medium with contention, which it always has here."""
+    """A medium with contention, as the medium here always is."""
 
 
 class WirelessLink:
-    """A link whose rate and loss follow from distance; here the medium computes them."""
+    """A link whose rate and loss depend on distance; here the medium computes them."""
 
 
 class TCWirelessLink(WirelessLink):
@@ -56,7 +56,7 @@ class ITSLink:
 
 
 class _4address:
-    """A station with four addresses: a bridge without wires."""
+    """A station that sends 4-address frames: a wireless bridge."""
 
 
 class physicalMesh:

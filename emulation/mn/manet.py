@@ -23,7 +23,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "olsrd2": ("olsrd2_static", "olsrd2_static {intf} {args}"),
     }
 )
-"""By name: the program, and how it is started."""
+"""By protocol: the program, and the command that starts it."""
 PACKAGES: Final[Mapping[str, str]] = MappingProxyType({"babeld": "babeld", "batmand": "batmand"})
 """Debian packages of the programs that Debian has."""
 NOT_THERE: Final[Mapping[str, str]] = MappingProxyType(
@@ -112,7 +112,7 @@ class RoutingDaemon:
 
     name: ClassVar[str]
     session: ClassVar[Session]
-    """The run; a subclass has both (`emulation.mn.provided`)."""
+    """The run; like `name`, set in a subclass (`emulation.mn.provided`)."""
 
     @classmethod
     def load_module(cls, interfaces: Any = None) -> None:

@@ -52,7 +52,7 @@ def test_passphrases_bounds_and_a_gateway(tmp_path: Path) -> None:
     slowest = "frames are sent at 6 Mb/s, the slowest rate of 802.11g"
     assert f"ap1-wlan1: a link slower than 6 Mb/s: {slowest}" in errors
     assert "addNAT: the script's network is isolated and has no way out" in errors
-    assert "sta2-wlan0: no passphrase, so that of the access point" in errors
+    assert "sta2-wlan0: no passphrase, so the access point's is used" in errors
 
 
 def test_several_radios_media_and_bridges_without_wires(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_script_has_every_model_there_is(monkeypatch: pytest.MonkeyPatch) -> N
         ways, again = plans_of(options, one, other), plans_of(options, one, other)
         assert [plan(30.0) for plan in ways] == [plan(30.0) for plan in again]
         assert ways[0](30.0) != ways[1](30.0)
-    with pytest.raises(ScriptError, match=r"model='Still'\): there are RandomDirection, .*CRP"):
+    with pytest.raises(ScriptError, match=r"model='Still'\): choose from RandomDirection, .*CRP"):
         models.check_model("Still")
     with pytest.raises(ScriptError, match=r"'GaussMarkow'\) \(did you mean GaussMarkov\?\): there"):
         models.check_model("GaussMarkow")
