@@ -2,9 +2,9 @@
 
 Root is for namespaces, radios and captures.  Spark, with Java and all of its workers, the reports
 and the live page need none of it.  They are processes, or commands, of their own, and each begins
-with `drop`, which gives root up for good.  Without sudo (a container, CI) root stays root, and so
-it does where that user could not read the project or write what is to be written, or is unknown to
-this machine: Java needs their name.
+with `drop`, which gives root up for good.  Root stays root without sudo (a container, CI), and also
+if that user could not read the project or write what is to be written, or is unknown to this
+machine: Java needs their name.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _account(user: Caller) -> pwd.struct_passwd | None:
 
 @contextmanager
 def _for_now(user: Caller, groups: list[int]) -> Iterator[None]:
-    """Have the rights of a user for a block."""
+    """Take the rights of a user for the duration of a block."""
     before = os.getgroups(), os.getegid()
     os.setgroups(groups)
     os.setegid(user.gid)
@@ -101,7 +101,7 @@ def _reads(path: Path) -> bool:
 
 
 def _writes(path: Path) -> bool:
-    """Return whether a path can be written, or made below the folder that is there."""
+    """Return whether a path can be written, or created below a folder that exists."""
     path = path.resolve()
     while not os.path.lexists(path) and path != path.parent:
         path = path.parent
@@ -110,7 +110,7 @@ def _writes(path: Path) -> bool:
 
 
 def _adapt_environment(account: pwd.struct_passwd) -> None:
-    """Have no variable name a folder of root's."""
+    """Let no environment variable name a folder of root's."""
     home = account.pw_dir
     kept = os.environ.get("HOME", "")
     with suppress(OSError):

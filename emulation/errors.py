@@ -1,4 +1,4 @@
-"""Errors that a user can put right, raised in several rooms."""
+"""Errors that a user can put right, raised in several packages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "too_long": "a list of {max_length} or fewer, not {actual_length}",
     "path_type": "a path",
 }
-"""What a value has to be, by the kind of the error; what is in braces is of its context."""
+"""What a value has to be, by the kind of error; names in braces are keys of its context."""
 _SHOWN: Final = (str, int, float, bool, type(None))
 """Types of values that a message repeats."""
 
@@ -53,7 +53,7 @@ _SHOWN: Final = (str, int, float, bool, type(None))
 def first_problem(error: ValidationError, whole: str = "") -> str:
     """Return the first thing that a model refuses, in a line: where, and what is needed instead.
 
-    `whole` is what the model is called if it is not about one of its fields.
+    `whole` is the name of the model, for an error that is not about one of its fields.
     """
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"])) or whole

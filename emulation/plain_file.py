@@ -39,5 +39,5 @@ def _no_file(path: Path) -> OSError:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; that of a pipe would wait until somebody writes to it."""
+    """Open a file without waiting, as opening a pipe does until somebody writes to it."""
     return os.open(path, flags | os.O_NONBLOCK)
