@@ -54,7 +54,7 @@ class OpenFlow10:
         return struct.pack("!HHHH", 0, 8, port, 0xFFFF)
 
     def packet_out(self, buffer: int, port: int, out: int) -> bytes:
-        """Return the head of a packet out, which came from a port."""
+        """Return the header of a packet out, for a frame that came from `port`."""
         return struct.pack("!IHH", buffer, port, 8) + self.output(out)
 
     def flow(self, port: int, source: bytes, target: bytes, out: int) -> bytes:
@@ -100,7 +100,7 @@ class OpenFlow13:
         return struct.pack("!HHIH6x", 0, 16, port, 0xFFFF)
 
     def packet_out(self, buffer: int, port: int, out: int) -> bytes:
-        """Return the head of a packet out, which came from a port."""
+        """Return the header of a packet out, for a frame that came from `port`."""
         return struct.pack("!IIH6x", buffer, port, 16) + self.output(out)
 
     def flow(self, port: int, source: bytes, target: bytes, out: int) -> bytes:

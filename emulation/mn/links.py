@@ -60,9 +60,9 @@ class _4address:
 
 
 class physicalMesh:
-    """A mesh over a card of this machine."""
+    """A mesh over a physical wireless card."""
 
-    refused: ClassVar[str] = "needs a card of this machine"
+    refused: ClassVar[str] = "needs a physical wireless card"
 
 
 class WifiDirectLink:
@@ -72,4 +72,4 @@ class WifiDirectLink:
 
 
 class PhysicalWifiDirectLink(WifiDirectLink):
-    """Wi-Fi Direct over a card of this machine."""
+    """Wi-Fi Direct over a physical wireless card."""

@@ -263,7 +263,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         own_mac = options.get("mac")
         if own_mac and not re.fullmatch("[0-9a-f]{1,2}(:[0-9a-f]{1,2}){5}", str(own_mac).lower()):
             raise ScriptError(
-                f"{node.name}: mac={own_mac!r} is no Ethernet address: give 02:00:00:00:00:01"
+                f"{node.name}: mac={own_mac!r} is not an Ethernet address: give 02:00:00:00:00:01"
             )
         for number in range(count):
             mac = _whole(str(own_mac)) if own_mac and number == 0 else self.next_mac()

@@ -29,8 +29,8 @@ PACKAGES: Final[Mapping[str, str]] = MappingProxyType({"babeld": "babeld", "batm
 NOT_THERE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "batman_adv": "this kernel lacks the module batman-adv; the virtual machine's has it",
-        "aodv": "Mininet-WiFi's aodv is a kernel module of 2010, and the testbed's AODV routes its "
-        "own datagrams, not IP: `run TOPOLOGY broker-aodv`",
+        "aodv": "Mininet-WiFi's aodv is a kernel module from 2010, and the testbed's AODV routes "
+        "its own datagrams, not IP: `run TOPOLOGY broker-aodv`",
     }
 )
 NO_MODULE: Final = ("Unknown device type", "Operation not supported")
@@ -51,7 +51,7 @@ def start(net: Any, radio: Any, params: Mapping[str, Any]) -> None:
     program, command = COMMANDS[name]
     if shutil.which(program) is None:
         package = PACKAGES.get(program)
-        advice = f"apt-get install {package}" if package else "Debian has no package of it"
+        advice = f"apt-get install {package}" if package else "Debian does not package it"
         net.session.limit(wish, f"no routing daemon is started: {program} is missing; {advice}")
         return
     state = net.session.spec.state / f"{radio.name}.{program}"

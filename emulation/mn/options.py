@@ -123,7 +123,7 @@ POINT_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
         "config_methods": "WPS always works by PIN or by button, at the prompt",
         "radius_server": _EAP,
         "config": "there is no hostapd to configure",
-        "phywlan": "cards of this machine are not used",
+        "phywlan": "physical wireless cards are not used",
         **dict.fromkeys(
             ("min_x", "max_x", "min_y", "max_y", "min_v", "max_v"),
             "models do not move access points: use mobility() or setPosition()",
@@ -281,7 +281,7 @@ NOT_SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
         "configureAircrafts": f"aircraft positions: {_AIR}",
         "addSatellite": _ORBIT,
         "configureSatellites": _ORBIT,
-        "addPhysicalBaseStation": "needs a card of this machine",
+        "addPhysicalBaseStation": "needs a physical wireless card",
         "plotEnergyMonitor": "there is no energy model",
     }
 )

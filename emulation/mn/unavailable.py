@@ -36,7 +36,7 @@ MODULES: Final[Mapping[str, str]] = MappingProxyType(
 NAMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "node": {
-            "physicalAP": "needs a card of this machine",
+            "physicalAP": "needs a physical wireless card",
             "CPULimitedStation": "shares of the processor are not limited",
             "Aircraft": "aircraft positions need a live service on the Internet",
             "Satellite": "satellite orbits need a live service on the Internet",

@@ -82,7 +82,7 @@ def read(path: Path, problems: list[str]) -> tuple[PromptCommand, ...]:
     if damaged:
         lines = "line is" if len(damaged) == 1 else "lines are"
         problems.append(
-            f"{path.name}: {len(damaged)} {lines} damaged and left out, from line {damaged[0]} on:"
+            f"{path.name}: {len(damaged)} {lines} damaged and left out, first line {damaged[0]}:"
             " what was done at the prompt is not completely known"
         )
     return tuple(sorted(commands, key=lambda command: command.time))

@@ -137,7 +137,7 @@ def test_a_topology_with_a_controller_of_its_own(tmp_path: Path) -> None:
         "mode='be': 802.11be runs with the rates of 802.11n",
         "addAccessPoint('ap1', cls=UserAP): it is an Open vSwitch bridge",
         "addAccessPoint(wps_state='2'): PINs are compared",
-        "aodv.load_module(sta1-wlan0): Mininet-WiFi's aodv is a kernel module of 2010",
+        "aodv.load_module(sta1-wlan0): Mininet-WiFi's aodv is a kernel module from 2010",
         "useExternalProgram(port=8813): sumo runs without TraCI",
     ):
         assert limit in errors

@@ -450,7 +450,7 @@ class RealTimeRun(ABC):
         except OSError as error:
             self.ended = "failed"
             lost = read_json(self._recorder_status).get("write_errors", 0)
-            cause = f"{explained(error)}; {lost} packets are in no capture"
+            cause = f"{explained(error)}; {lost} packets were not captured"
             self.problems.append(f"the run failed: {cause}")
             raise
         finally:

@@ -42,7 +42,7 @@ def test_a_missing_name_has_a_reason(session: Session) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "reason"),
     [
-        ("node", "physicalAP", "needs a card of this machine"),
+        ("node", "physicalAP", "needs a physical wireless card"),
         ("link", "managed", r"set a radio's mode by net\.addLink"),
         ("plot", "Plot2D", "there is no window: use --live"),
         ("mobility", "Mobility", r"set motion by net\.setMobilityModel"),
