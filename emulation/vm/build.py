@@ -373,6 +373,6 @@ def _require_space(cache: Path, needed: int) -> None:
 def _disk_full(cache: Path) -> VmError:
     free = shutil.disk_usage(cache).free >> 20
     return VmError(
-        f"the disk is full: a build needs {NEEDED >> 20} MiB under {cache}, {free} are free; "
-        f"make room, or set {CACHE_VARIABLE} to a folder on another disk"
+        f"the disk is full: a build needs {NEEDED >> 20} MiB under {cache}, but only {free} are "
+        f"free; make room, or set {CACHE_VARIABLE} to a folder on another disk"
     )

@@ -160,7 +160,7 @@ def _write_job(
         archive.add(folder, FILES.name, filter=_anonymous)
     job.flush()
     if os.fstat(job.fileno()).st_size > SPACE:
-        raise VmError(f"the folders for the machine have more than {SPACE >> 30} GiB")
+        raise VmError(f"the folders for the machine hold more than {SPACE >> 30} GiB")
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:

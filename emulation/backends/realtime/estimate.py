@@ -112,7 +112,7 @@ def check(
     if needed > available:
         raise BackendError(
             f"{nodes:,} nodes need about {needed / 1e9:.1f} GB of memory, and "
-            f"{available / 1e9:.1f} GB are free: {ELSEWHERE}"
+            f"only {available / 1e9:.1f} GB are free: {ELSEWHERE}"
         )
     cores = cores or len(os.sched_getaffinity(0))
     both = received + events
@@ -129,6 +129,6 @@ def check(
         return None
     return (
         f"{nodes:,} nodes keep real time on {cores} cores only if they send little: with the "
-        f"traffic of the default scenario some {cores * A_CORE} do; they take about "
+        f"default scenario's traffic only about {cores * A_CORE} do; this run takes about "
         f"{needed / 1e9:.1f} GB of memory and {nodes * STATION_SECONDS:.0f} s to start: {ELSEWHERE}"
     )

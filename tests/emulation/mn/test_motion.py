@@ -156,7 +156,7 @@ def test_models_have_the_options_of_scripts() -> None:
     assert sum(each > 1.499 for each in walked) > 900  # but at the borders
     calm = speeds("GaussMarkov", {"velocity_mean": 1.2, "variance": 0.0})
     assert all(abs(each - 1.2) < 0.01 for each in calm)
-    with pytest.raises(ScriptError, match="constantVelocity='fast': give a number"):
+    with pytest.raises(ScriptError, match="constantVelocity='fast': give a speed in m/s"):
         speeds("RandomWalk", {}, constantVelocity="fast")  # type: ignore[arg-type]
     for mean in (0.5, 2.5):
         with pytest.raises(ScriptError, match=rf"velocity_mean={mean}: .* min_v=1 to max_v=2 m/s"):
