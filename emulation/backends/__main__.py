@@ -2,7 +2,7 @@
 
     python -m emulation.backends NAME FOLDER
 
-FOLDER has been begun (`RunFolder.begin`).  Each line on standard output is an object with one key:
+FOLDER is prepared (`RunFolder.begin`).  Each line on standard output is an object with one key:
 `stage`, `elapsed` (seconds) or `problem`, as in `Observer`, or `error`, the reason why the run
 failed.  Exit code 0, 1 after `error`, 130 when interrupted.  Used to run a backend in another
 machine (`emulation.vm.backend`).

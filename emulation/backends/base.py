@@ -1,4 +1,4 @@
-"""The backend interface: execute a scenario and write a run folder of the common form."""
+"""The backend interface: execute a scenario and write a run folder in the common form."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Observer(Protocol):
 
 
 class FaultMaker(Protocol):
-    """Makes faults while a run goes on.  Both methods raise `BackendError` if they cannot."""
+    """Injects faults into a run under way.  Both methods raise `BackendError` if they cannot."""
 
     def begin(self, fault: Fault) -> None:
-        """Make a fault now; it ends at its end time, if it has one."""
+        """Begin a fault now; it ends at its end time, if it has one."""
 
     def end(self, fault: Fault) -> None:
         """End a fault that has no end time."""
@@ -56,7 +56,7 @@ class LiveRun(Protocol):
 
     @property
     def faults(self) -> FaultMaker:
-        """Makes and ends faults, of radios and of node apps."""
+        """Begins and ends faults, of radios and of node apps."""
 
     def now(self) -> float:
         """Return the scenario's time, seconds."""

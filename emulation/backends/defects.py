@@ -52,7 +52,7 @@ class Defects:
                 self._next *= 10
 
     def record(self) -> DefectRecord | None:
-        """Return their record for run.json, None if there are none."""
+        """Return the record of the errors for run.json; None if there are none."""
         if not self._count:
             return None
         node, traceback = self._first
@@ -69,7 +69,7 @@ class Defects:
         more = f" and {len(ranked) - NAMED} more" if len(ranked) > NAMED else ""
         return [
             f"{self._count.total()} internal errors at {_nodes(len(ranked))} ({named}{more}), so"
-            f" this does not measure the protocol; the first: {self._first_line()}"
+            f" this run does not measure the protocol; the first: {self._first_line()}"
         ]
 
     def _first_line(self) -> str:

@@ -1,7 +1,7 @@
 """The `hwsim` backend: the kernel's own 802.11 stack under the radio model of the testbed.
 
 As on `tap` (`emulation.backends.tap`), but every station has a radio of mac80211_hwsim, in ad hoc
-mode, or in a mesh of 802.11s if the scenario's radio says so.  Frames are 802.11 frames, with
+mode, or in an 802.11s mesh if the scenario's radio says so.  Frames are 802.11 frames, with
 the rate control, the beacons and the acknowledgement reports of mac80211.  The medium process
 (`emulation.media.hwsim`) plays the part of wmediumd.  It also makes RTS, CTS and ACKs: mac80211
 leaves them to its devices, and a device of mac80211_hwsim sends none.
@@ -113,7 +113,7 @@ class HwsimBackend(Mac80211Backend):
         other = next((f for f in scenario.faults if f.kind in ("disturb", "stranger")), None)
         if other is not None:
             raise BackendError(
-                f"between radios of the kernel there is no {other.kind} ({other.text}): leave it "
+                f"the hwsim backend has no fault of kind {other.kind} ({other.text}): leave it "
                 "out, or run with --backend tap or virtual"
             )
 

@@ -53,7 +53,7 @@ class MininetWifiRun(RealTimeRun):
             raise BackendError(str(error)) from None
         if _served():
             raise BackendError(
-                f"a wmediumd is already running (it serves {SOCKET}): end the other run first"
+                f"a wmediumd is already running (it listens on {SOCKET}): end the other run first"
             )
         for line in settings.departures:
             self.problem(line)

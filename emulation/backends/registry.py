@@ -1,4 +1,4 @@
-"""The backends by name.  A new one is a file beside this and a line below.
+"""The backends by name.  A new one is a file beside this one and a line below.
 
 A module is loaded only when the backends are requested: some have slow imports.
 """

@@ -30,7 +30,7 @@ class TapRun(OwnMediumRun):
 
 
 class TapBackend(RealTimeBackend):
-    """Kernel network stack, sockets, namespaces, Mininet; the radio is a TAP device a station."""
+    """Kernel network stack, sockets, namespaces, Mininet; each station's radio is a TAP device."""
 
     name = "tap"
     summary = "real processes and kernel stack; TAP devices over the radio model in user space"

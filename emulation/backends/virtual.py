@@ -28,7 +28,7 @@ from nodeapp.kinds import event_kinds
 from nodeapp.parameters import ParameterError
 
 SLICE: Final = 0.5
-"""Seconds of the scenario between looks at the signals and the progress display."""
+"""Seconds of the scenario between checks for signals and updates of the progress display."""
 REPORTED: Final = 20
 """Most defects of a protocol that are written to a node's log with their tracebacks."""
 

@@ -89,7 +89,7 @@ class ScriptAir:
             if name not in OTHER_MODELS:
                 meant = suggestion(name, PROPAGATION_MODELS)
                 raise ScriptError(f"{wish}: there is no such model{meant}; there are {known}")
-            self._session.limit(wish, f"logDistance is used; there are also {known}")
+            self._session.limit(wish, f"logDistance is used; choose from {known}")
             model = LogDistance
         settings: dict[str, Any] = {"model": model.model_fields["model"].default}
         if model is Shadowing:
@@ -163,7 +163,7 @@ class ScriptAir:
         self.running = True
 
     def add(self, node: Any) -> None:
-        """Add a node and its radios to the medium that runs.  Raises `ScriptError`."""
+        """Add a node and its radios to the running medium.  Raises `ScriptError`."""
         radios = [radio.describe() for radio in node.wintfs.values()]
         self.ask({"op": "add", "node": _described(node), "radios": radios})
 

@@ -26,8 +26,8 @@ from emulation.scenario.runfolder import RunFolder
 POLL: Final = 0.1
 COUNTED: Final = {
     "sent": "tx_frames",
-    "tries more": "tx_retries",
-    "given up": "tx_failed",
+    "retries": "tx_retries",
+    "failed": "tx_failed",
     "received": "rx_frames",
 }
 """The counters of a radio that `stats` shows, by column title."""
@@ -92,7 +92,7 @@ class CLI(Prompt):
     def isatty(self) -> bool:
         return not self._scripted and super().isatty()
 
-    # -- what the network has --------------------------------------------------------------------
+    # -- the network -----------------------------------------------------------------------------
 
     def now(self) -> float:
         return float(self.mn.mover.now())
@@ -138,7 +138,7 @@ class CLI(Prompt):
     # -- the radios ------------------------------------------------------------------------------
 
     def do_links(self, line: str) -> None:
-        """links [NODE]: cables; what radios hear: level, rate, loss of a frame of 1,000 bytes."""
+        """links [NODE]: wires, and what radios hear: level, rate, loss of a 1,000-byte frame."""
         for link in self.mn.links:
             self.say(f"{link} {link.status()}")
         super().do_links(line)
@@ -158,7 +158,7 @@ class CLI(Prompt):
             self.say(f"{where}: {', '.join(served) or 'no stations'}")
 
     def do_stats(self, _line: str) -> None:
-        """stats: the frames of each radio, and its share of the time on the air."""
+        """stats: the frames of each radio, and its share of airtime."""
         seconds = max(self.now(), 1e-3)
         rows = []
         for state in self.mn.air.states():

@@ -1,11 +1,11 @@
-"""A learning switch's controller: `controller ptcp:6653`, in the place of OpenFlow's reference one.
+"""A learning switch's controller: `controller ptcp:6653`, instead of OpenFlow's reference one.
 
-Theory of operation.  OpenFlow over TCP: 1.0, which Open vSwitch and Mininet use unless told
-otherwise, and 1.3 with a bridge that has no 1.0 (`protocols='OpenFlow13'`).  A frame that matches
-no flow is sent to the controller (packet in), which learns the port of its source.  If the port of
-the destination is known, the pair gets a flow for some seconds, which this frame follows; else it
-is flooded.  A station that moves to another access point is learnt again at its new port, and the
-flows that lead to the old one are removed.
+Theory of operation.  OpenFlow over TCP: 1.0, the default of Open vSwitch and Mininet, and 1.3 with
+a bridge that lacks 1.0 (`protocols='OpenFlow13'`).  A frame that matches no flow is sent to the
+controller (packet in), which learns the port of its source.  If the port of the destination is
+known, the pair gets a flow for some seconds, which this frame follows; else it is flooded.  A
+station that moves to another access point is learnt again at its new port, and the flows that lead
+to the old one are removed.
 
 Departure from the reference controller: flows match in-port, source and destination only.
 It uses only the standard library, so it starts in a tenth of a second.
@@ -41,7 +41,7 @@ class OpenFlow10:
     only_target: Final = 0x3FFFFF & ~8
 
     def begin(self) -> list[bytes]:
-        """Return the flows that a bridge needs at first, for frames that match no other: none."""
+        """Return the flow for frames that match no other: none, as 1.0 sends them here anyway."""
         return []
 
     def packet_in(self, body: bytes) -> tuple[int, int, bytes]:
@@ -54,7 +54,7 @@ class OpenFlow10:
         return struct.pack("!HHHH", 0, 8, port, 0xFFFF)
 
     def packet_out(self, buffer: int, port: int, out: int) -> bytes:
-        """Return the head of a packet out, which came from a port."""
+        """Return the header of a packet out, for a frame that came from `port`."""
         return struct.pack("!IHH", buffer, port, 8) + self.output(out)
 
     def flow(self, port: int, source: bytes, target: bytes, out: int) -> bytes:
@@ -70,7 +70,7 @@ class OpenFlow10:
 
 
 class OpenFlow13:
-    """The same of version 1.3."""
+    """The same messages in version 1.3."""
 
     version: Final = 4
     flood: Final = 0xFFFFFFFB
@@ -78,10 +78,10 @@ class OpenFlow13:
     any: Final = 0xFFFFFFFF
     all_tables: Final = 0xFF
     in_port, eth_dst, eth_src = (0x8000 << 16 | field << 9 for field in (0, 3, 4))
-    """Heads of match fields (OXM), without their lengths."""
+    """Headers of match fields (OXM), without their lengths."""
 
     def begin(self) -> list[bytes]:
-        """Return the flow of frames that match no other: unlike 1.0, it must be made."""
+        """Return the flow for frames that match no other: unlike in 1.0, it must be added."""
         return [self._modify(ADD, b"", 0, 0, self.output(self.to_controller))]
 
     def packet_in(self, body: bytes) -> tuple[int, int, bytes]:
@@ -100,7 +100,7 @@ class OpenFlow13:
         return struct.pack("!HHIH6x", 0, 16, port, 0xFFFF)
 
     def packet_out(self, buffer: int, port: int, out: int) -> bytes:
-        """Return the head of a packet out, which came from a port."""
+        """Return the header of a packet out, for a frame that came from `port`."""
         return struct.pack("!IIH6x", buffer, port, 16) + self.output(out)
 
     def flow(self, port: int, source: bytes, target: bytes, out: int) -> bytes:
@@ -142,9 +142,9 @@ class Learner:
         self._write(head + body)
 
     def greeted(self, version: int, body: bytes) -> bool:
-        """Answer a greeting in the least version that is spoken here; return whether one is.
+        """Answer a hello with the lowest version that both ends know; return whether there is one.
 
-        The greeting offers nothing else: of several, both ends would take the highest.
+        The answer offers no other version: of several, both ends would take the highest.
         """
         theirs = list(range(1, version + 1))
         if len(body) >= 8 and body[:2] == b"\0\1":
@@ -159,7 +159,7 @@ class Learner:
         return True
 
     def received(self, kind: int, transaction: int, body: bytes) -> None:
-        """Take a message."""
+        """Handle a message."""
         if kind == ECHO_REQUEST:
             self._send(ECHO_REPLY, transaction, body)
         elif kind == FEATURES_REPLY:
@@ -186,7 +186,7 @@ class Learner:
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Serve one bridge until it goes."""
+    """Serve one bridge until it disconnects."""
     learner = Learner(writer.write)
     with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
@@ -203,7 +203,7 @@ async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 async def serve(port: int) -> None:
     """Listen for bridges."""
-    server = await asyncio.start_server(converse, "0.0.0.0", port)  # noqa: S104  of its own namespace, for switches of others
+    server = await asyncio.start_server(converse, "0.0.0.0", port)  # noqa: S104  in its own namespace, for switches in others
     async with server:
         await server.serve_forever()
 

@@ -1,4 +1,4 @@
-"""A script's own namespaces of mounts, processes and network (`man 7 namespaces`).
+"""A script's own mount, process and network namespaces (`man 7 namespaces`).
 
 The runner is process 1 of a process namespace.  However it ends, the kernel then ends
 everything in the namespace: nodes' shells, daemons that the script has started, the medium, Open
@@ -80,7 +80,7 @@ def start(config: Path, environment: Mapping[str, str], **options: Any) -> subpr
     ]
     return subprocess.Popen(
         command,
-        # A nursery is outside of these namespaces.
+        # The nursery is outside these namespaces.
         env={name: value for name, value in environment.items() if name != NURSERY},
         preexec_fn=lambda: die_with_parent(signal.SIGKILL),  # noqa: PLW1509  # no threads yet
         **options,

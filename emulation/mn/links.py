@@ -6,11 +6,11 @@ from typing import ClassVar, Final
 
 
 class wmediumd:  # Mininet-WiFi's names, here and below
-    """A medium with contention, which it always has here."""
+    """A medium with contention, as the medium here always is."""
 
 
 class WirelessLink:
-    """A link whose rate and loss follow from distance; here the medium computes them."""
+    """A link whose rate and loss depend on distance; here the medium computes them."""
 
 
 class TCWirelessLink(WirelessLink):
@@ -56,13 +56,13 @@ class ITSLink:
 
 
 class _4address:
-    """A station with four addresses: a bridge without wires."""
+    """A station that sends 4-address frames: a wireless bridge."""
 
 
 class physicalMesh:
-    """A mesh over a card of this machine."""
+    """A mesh over a physical wireless card."""
 
-    refused: ClassVar[str] = "needs a card of this machine"
+    refused: ClassVar[str] = "needs a physical wireless card"
 
 
 class WifiDirectLink:
@@ -72,4 +72,4 @@ class WifiDirectLink:
 
 
 class PhysicalWifiDirectLink(WifiDirectLink):
-    """Wi-Fi Direct over a card of this machine."""
+    """Wi-Fi Direct over a physical wireless card."""

@@ -47,7 +47,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     opened: ClassVar[list[Any]]
     """Networks that have been created and not yet stopped."""
     openvswitch: ClassVar[ScriptSwitch]
-    """The run's; set with the session."""
+    """The run's Open vSwitch; set with the session."""
     air: ScriptAir
     station: Any
     car: Any
@@ -68,7 +68,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         self.modems: list[Any] = []
         self._macs = 0
         self._numbered = False
-        self._next_x = {"station": 1.0, "ap": 1.0}  # of `autoSetPositions`, metres
+        self._next_x = {"station": 1.0, "ap": 1.0}  # for `autoSetPositions`, metres
 
     @property
     def radio_nodes(self) -> list[Any]:
@@ -133,9 +133,9 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     def _shown(
         self, params: Mapping[str, Any], names: Sequence[str], options: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return what `node.params` has in Mininet-WiFi: all that a node was given, and defaults.
+        """Return what `node.params` holds in Mininet-WiFi: the options given, and defaults.
 
-        Of the options `names`, it has the values in use.
+        Options in `names` have the values in use.
         """
         common = ("channel", "mode", "encrypt", "passwd")
         defaults = {name: self.defaults[name] for name in common} | FURTHER_PARAMS
@@ -199,7 +199,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         if alone:
             self.session.limit(
                 f"addAccessPoint({name!r}, inNamespace=True)",
-                "it has no bridge: its radios are interfaces of a namespace of its own",
+                "it has no bridge: its radios are interfaces in its own namespace",
             )
         port = checked.get("listenPort", self.listenPort)
         point = kind(name, self, inNamespace=alone, listenPort=port, **bridge)
@@ -224,7 +224,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         return point
 
     def _bring_up(self, node: Any) -> None:
-        """Add a node to the network if that runs: radios to the medium, which makes devices."""
+        """If the network is running, add a node's radios to the medium, and bring them up."""
         if not self.air.running:
             return
         used = len([radio for radio in self.radios if not radio.virtual]) - len(node.wintfs)
@@ -263,7 +263,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         own_mac = options.get("mac")
         if own_mac and not re.fullmatch("[0-9a-f]{1,2}(:[0-9a-f]{1,2}){5}", str(own_mac).lower()):
             raise ScriptError(
-                f"{node.name}: mac={own_mac!r} is no Ethernet address: give 02:00:00:00:00:01"
+                f"{node.name}: mac={own_mac!r} is not an Ethernet address: give 02:00:00:00:00:01"
             )
         for number in range(count):
             mac = _whole(str(own_mac)) if own_mac and number == 0 else self.next_mac()
@@ -289,8 +289,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     def number_radios(self) -> None:
         """Give radios the addresses that mac80211_hwsim gives them: stations first, then the rest.
 
-        Radios whose address the script sets keep it, but count.  Those with a range get the power
-        for it.  A second call changes nothing.
+        Radios whose address the script sets keep it, but take a number.  Those with a range get the
+        power for it.  A second call changes nothing.
         """
         if self._numbered:
             return
@@ -367,10 +367,10 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
 
 def hwsim_mac(number: int) -> str:
-    """Return the address that mac80211_hwsim gives the radio of this number."""
+    """Return the address that mac80211_hwsim gives the radio with this number."""
     return f"02:00:00:{number >> 8:02x}:{number & 255:02x}:00"
 
 
 def _whole(mac: str) -> str:
-    """Return an Ethernet address with two digits everywhere, as `ip link` reads it."""
+    """Return an Ethernet address with two digits for each byte, as `ip link` reads it."""
     return ":".join(f"{int(octet, 16):02x}" for octet in mac.split(":"))

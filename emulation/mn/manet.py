@@ -23,14 +23,14 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "olsrd2": ("olsrd2_static", "olsrd2_static {intf} {args}"),
     }
 )
-"""By name: the program, and how it is started."""
+"""By protocol: the program, and the command that starts it."""
 PACKAGES: Final[Mapping[str, str]] = MappingProxyType({"babeld": "babeld", "batmand": "batmand"})
 """Debian packages of the programs that Debian has."""
 NOT_THERE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "batman_adv": "this kernel lacks the module batman-adv; the virtual machine's has it",
-        "aodv": "Mininet-WiFi's aodv is a kernel module of 2010, and the testbed's AODV routes its "
-        "own datagrams, not IP: `run TOPOLOGY broker-aodv`",
+        "aodv": "Mininet-WiFi's aodv is a kernel module from 2010, and the testbed's AODV routes "
+        "its own datagrams, not IP: `run TOPOLOGY broker-aodv`",
     }
 )
 NO_MODULE: Final = ("Unknown device type", "Operation not supported")
@@ -51,7 +51,7 @@ def start(net: Any, radio: Any, params: Mapping[str, Any]) -> None:
     program, command = COMMANDS[name]
     if shutil.which(program) is None:
         package = PACKAGES.get(program)
-        advice = f"apt-get install {package}" if package else "Debian has no package of it"
+        advice = f"apt-get install {package}" if package else "Debian does not package it"
         net.session.limit(wish, f"no routing daemon is started: {program} is missing; {advice}")
         return
     state = net.session.spec.state / f"{radio.name}.{program}"
@@ -112,7 +112,7 @@ class RoutingDaemon:
 
     name: ClassVar[str]
     session: ClassVar[Session]
-    """The run; a subclass has both (`emulation.mn.provided`)."""
+    """The run; like `name`, set in a subclass (`emulation.mn.provided`)."""
 
     @classmethod
     def load_module(cls, interfaces: Any = None) -> None:

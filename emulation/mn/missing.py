@@ -1,8 +1,9 @@
-"""Programs that a script calls and that are not there: each is a limit.
+"""Programs that a script calls but that are not installed: each is reported as a limit.
 
-Theory of operation.  A shell says so and goes on, and so does the script, which then measures
-nothing.  The nodes' shells, bash, call a function that notes the name in a file; what the script
-itself runs is seen by Python's audit hook (PEP 578), which looks up the programs of a command line.
+Theory of operation.  A shell complains about a missing program and goes on, and so does the script,
+which then measures nothing.  The nodes' shells (bash) call a function that adds the name to a file;
+what the script itself runs is seen by a Python audit hook (PEP 578), which looks up the programs of
+each command line.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from typing import Any, Final
 from emulation.mn.session import Session
 
 NOTED: Final = "missing-programs"
-"""File in the state folder: a name a line."""
+"""File in the state folder: one name per line."""
 OF_MININET: Final = ("ethtool",)
-"""Programs that Mininet itself calls for wires, whose settings hold without them."""
+"""Programs that Mininet itself calls to set up wires, which are set up without them too."""
 HANDLER: Final = "BASH_FUNC_command_not_found_handle%%"
 """Variable by which bash inherits the function (`man bash`, COMMAND EXECUTION)."""
 BUILT_IN: Final = frozenset(
@@ -35,9 +36,9 @@ BUILT_IN: Final = frozenset(
         *("wait", "while", "{", "}", "!", "[[", "]]"),
     )
 )
-"""Words of shells that are no programs."""
+"""Words of the shell that are not programs."""
 BEFORE: Final = frozenset(("sudo", "exec", "nohup", "env", "time", "command", "setsid", "nice"))
-"""Programs whose next word is a program."""
+"""Words that are followed by the name of a program."""
 
 
 SUDO: Final = """#!/bin/sh
@@ -84,7 +85,7 @@ def programs_of(command: str) -> Iterator[str]:
 
 
 class MissingPrograms:
-    """Watches for programs that are not there."""
+    """Watches for missing programs."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -92,7 +93,7 @@ class MissingPrograms:
         self._busy = False
 
     def watch(self) -> None:
-        """Begin: in this process, and in all shells that it starts."""
+        """Begin to watch this process, and all shells that it starts."""
         os.environ[HANDLER] = (
             f'() {{ echo "$1" >>{shlex.quote(str(self._noted))}; '
             'printf "bash: %s: command not found\\n" "$1" >&2; return 127; }'
@@ -100,7 +101,7 @@ class MissingPrograms:
         sys.addaudithook(self._hook)
 
     def report(self) -> None:
-        """Report what the nodes' shells have noted."""
+        """Report the programs that the nodes' shells have missed."""
         try:
             names = self._noted.read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:

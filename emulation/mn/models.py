@@ -1,7 +1,7 @@
 """The mobility models (`emulation.mobility.registry`) for a script's `setMobilityModel`.
 
-Each node and each group has its own random generator, from the script's seed and its name.  In
-models whose nodes move independently, a node keeps to its own bounds, if it has any.
+Each node and each group has its own random generator, seeded with the script's seed and its name.
+In models whose nodes move independently, a node keeps to its own bounds, if it has any.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Model = type[MobilityModel]
 
 
 def check_model(name: str) -> Model:
-    """Return the model of a name.  Raises `ScriptError` if there is none."""
+    """Return the model with a name.  Raises `ScriptError` if there is none."""
     try:
         return model_named(name)
     except ScenarioError:
         near, known = suggestion(name, MODELS), ", ".join(MODELS)
-        raise ScriptError(f"setMobilityModel(model={name!r}){near}: there are {known}") from None
+        raise ScriptError(f"setMobilityModel(model={name!r}){near}: choose from {known}") from None
 
 
 def plans(
@@ -60,7 +60,7 @@ def plans(
         return rng(seed, moving[number].name if kind == "node" else f"{kind} {number}")
 
     draws = [generator("node", number) for number in range(len(moving))]
-    if model is Crp:  # a group whose points may have heights, and no borders
+    if model is Crp:  # a group without borders, whose points may have heights
         points = options.get("pointlist")
         return {node: in_group(points, own) for node, own in zip(moving, draws, strict=True)}
     bounds, values = _bounds(model, options), _values(model, options)
@@ -111,7 +111,7 @@ def _own_bounds(model: Model, node: Any, bounds: dict[str, float]) -> Bounds:
     except (TypeError, ValueError):
         speed = -1.0
     if speed < 0:
-        raise ScriptError(f"{node.name}: constantVelocity={constant!r}: give a number of m/s")
+        raise ScriptError(f"{node.name}: constantVelocity={constant!r}: give a speed in m/s")
     return own._replace(min_v=speed, max_v=speed)
 
 

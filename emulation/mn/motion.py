@@ -38,7 +38,7 @@ class Stage(NamedTuple):
 
 
 class TimedMotion:
-    """`startMobility`... `stopMobility`: repetitions, there and back if `reverse`."""
+    """Motion by `startMobility`... `stopMobility`, repeated, there and back if `reverse`."""
 
     def __init__(self) -> None:
         self.begin = 0.0
@@ -87,7 +87,7 @@ class TimedMotion:
 
 
 def along(points: Sequence[Point], begin: float, end: float) -> Plan:
-    """Return the plan of a path over points, at constant speed between two instants, seconds."""
+    """Return the plan of a path through points at constant speed between two instants, seconds."""
     lengths = [math.dist(one, other) for one, other in pairwise(points)]
     whole = sum(lengths)
     if whole == 0 or end <= begin:

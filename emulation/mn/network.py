@@ -1,4 +1,4 @@
-"""`Mininet_wifi`: what a script builds its network with.
+"""`Mininet_wifi`, with which a script builds its network.
 
 Theory of operation.  Until `build`, radios and their links are mere descriptions beside Mininet's
 nodes; `build` creates the medium with all radios at once, assigns addresses and begins motion.
@@ -194,7 +194,7 @@ class Mininet_wifi(Nodes):
         whose = self[node] if isinstance(node, str) else node
         if stage not in ("start", "stop"):
             self.session.limit(
-                f"mobility({whose.name}, {stage!r})", "only 'start' and 'stop' have a meaning"
+                f"mobility({whose.name}, {stage!r})", "only 'start' and 'stop' have an effect"
             )
             return
         self.timed.stage(whose, stage, time, checked.get("position"))
@@ -349,7 +349,7 @@ class Mininet_wifi(Nodes):
         self.air.stop()
         self.recording.finish()
 
-    # -- what is done with the network -------------------------------------------------------------
+    # -- operations on the network -----------------------------------------------------------------
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names of all nodes."""
@@ -417,7 +417,7 @@ class Mininet_wifi(Nodes):
         """Let SUMO move the cars."""
         if getattr(program, "takes_network", False):
             program(self, **options)
-        else:  # of the script
+        else:  # the script's own
             program(self.cars, self.aps, **options)
 
     def __getattr__(self, name: str) -> Any:
@@ -429,15 +429,15 @@ class Mininet_wifi(Nodes):
 
 
 def rate_of(text: Any) -> float:
-    """Return the bits per second of '10M', '500K', '1G' or a number.  Raises `ScriptError`."""
+    """Return the bits per second in '10M', '500K', '1G' or a number.  Raises `ScriptError`."""
     try:
         return bits(text)
     except ValueError:
-        raise ScriptError(f"{text!r} is not a rate: give bits per second, as '10M'") from None
+        raise ScriptError(f"{text!r} is not a rate: give bits per second, such as '10M'") from None
 
 
 def shown(rate: float) -> str:
-    """Return a rate in words, as iperf has it."""
+    """Return a rate as iperf prints it."""
     if rate >= 1e6:
         return f"{rate / 1e6:.2f} Mbits/sec"
     return f"{rate / 1e3:.1f} Kbits/sec"

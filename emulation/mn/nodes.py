@@ -1,8 +1,8 @@
 """Nodes of a script: stations, cars and access points, with Mininet-WiFi's attributes.
 
 They are Mininet nodes (a shell in a network namespace); access points are Open vSwitch bridges with
-the user-space datapath, in the script's own network namespace instead of Mininet-WiFi's root
-namespace.
+the user-space datapath, in the script's own network namespace (in Mininet-WiFi: in the root
+namespace).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def coordinates(position: Any) -> tuple[float, float, float]:
 
 
 def _not_drawn(call: str) -> Callable[..., None]:
-    """Return a node's method that only affects Mininet-WiFi's window, and reports that."""
+    """Return a method that would only change Mininet-WiFi's window: here it reports a limit."""
 
     def method(self: RadioNode, *_arguments: Any, **_options: Any) -> None:
         self.net.session.limit(call, "there is no window; the report draws nodes its own way")
@@ -153,11 +153,11 @@ class RadioNode:
             radio.setMediumId(medium_id)
 
     def setManagedMode(self, intf: Any = None) -> None:
-        """Make a radio a station's."""
+        """Make a radio that of a station."""
         self.getNameToWintf(intf).setManagedMode()
 
     def setMasterMode(self, intf: Any = None, **params: Any) -> None:
-        """Make a radio an access point's."""
+        """Make a radio that of an access point."""
         self.getNameToWintf(intf).setMasterMode(**params)
 
     def setAdhocMode(self, intf: Any = None, **params: Any) -> None:
@@ -211,7 +211,7 @@ class RadioNode:
         self.showNode(show=False)
 
     def _bring(self, *, up: bool) -> None:
-        """Bring its radios up or down, or have them start so if the network is not built yet."""
+        """Bring its radios up or down, once the network is built."""
         if not self.net.air.running:
             self.net.overrides.append(lambda: self._bring(up=up))
             return
@@ -278,14 +278,14 @@ class AP(RadioNode, OVSSwitch):  # type: ignore[misc]
 
     @classmethod
     def isOldOVS(cls) -> bool:
-        """Return False: any Open vSwitch supports what is asked of it."""
+        """Return False: any version of Open vSwitch can do what is needed here."""
         return False
 
     def start(self, controllers: Any) -> None:
         """Make the bridge with its ports, and connect it to the controllers."""
         self.net.started(self)
         if self.inNamespace:
-            return  # no bridge: its radios are interfaces of a namespace of its own
+            return  # no bridge: its radios are interfaces in its own namespace
         super().start(controllers)
         for name, length in (("ip", 8), ("ip6", 64)):
             if self.params.get(name):

@@ -123,7 +123,7 @@ POINT_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
         "config_methods": "WPS always works by PIN or by button, at the prompt",
         "radius_server": _EAP,
         "config": "there is no hostapd to configure",
-        "phywlan": "cards of this machine are not used",
+        "phywlan": "physical wireless cards are not used",
         **dict.fromkeys(
             ("min_x", "max_x", "min_y", "max_y", "min_v", "max_v"),
             "models do not move access points: use mobility() or setPosition()",
@@ -133,11 +133,11 @@ POINT_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
 )  # fmt: skip
 
 OVERRIDES: Final = ("error_prob", "bw", "loss", "delay", "latency", "rssi")
-"""Options of a link of two radios that override what the medium computes."""
+"""Options of a link between radios that override what the medium computes."""
 _POINTS: Final = "it belongs to the access point: set it in addAccessPoint"
 _STATIONS: Final = "it belongs to the station: set it in addStation"
 _DAEMONS: Final = "links of adhoc, mesh and ITSLink have routing daemons, those of cells do not"
-_MEDIUM: Final = "a radio's queue and rate are the medium's"
+_MEDIUM: Final = "the medium sets a radio's queue and rate"
 _NAME: Final = "a radio keeps its name"
 _CELL: Final = "a cell is identified by its name"
 TC_OPTIONS: Final = MappingProxyType(dict.fromkeys(("bw", "loss", "latency")))
@@ -174,7 +174,7 @@ JOIN_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
         "mac": _STATIONS,
     }
 )
-"""Options of calls that make a radio a member of an ad hoc network, a mesh or neither."""
+"""Options of calls that make a radio a member of an ad hoc network, a mesh, or neither (OCB)."""
 CELL_LINK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {**JOIN_OPTIONS, **dict.fromkeys(("intf", "ssid", *OVERRIDES))}
 )
@@ -208,7 +208,7 @@ WIRE_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
 MASTER_OPTIONS: Final = MappingProxyType(
     dict.fromkeys(("channel", "mode", "txpower", "passwd", "encrypt", "range"))
 )
-"""Options of calls that make a radio an access point's."""
+"""Options of calls that make a radio that of an access point."""
 BORDERS: Final = ("min_x", "min_y", "max_x", "max_y")
 _PLANE: Final = "the map of the report shows the plane; heights count on the air"
 PLOT_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
@@ -281,8 +281,8 @@ NOT_SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
         "configureAircrafts": f"aircraft positions: {_AIR}",
         "addSatellite": _ORBIT,
         "configureSatellites": _ORBIT,
-        "addPhysicalBaseStation": "needs a card of this machine",
-        "plotEnergyMonitor": "there is no model of energy",
+        "addPhysicalBaseStation": "needs a physical wireless card",
+        "plotEnergyMonitor": "there is no energy model",
     }
 )
 """Calls of the network that are not supported, and why."""

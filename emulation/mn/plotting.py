@@ -1,9 +1,9 @@
-"""A back end of matplotlib without a window, whose timers run: scripts move nodes by them.
+"""A matplotlib back end without a window, whose timers run: some scripts use them to move nodes.
 
 Theory of operation.  Without a display, matplotlib falls back to a canvas whose timers never fire:
 `FuncAnimation` then stands still and `show` returns at once.  Here the timers of a figure run while
 the script is in `show` or `pause`, as in the loop of a window.  `show` ends with the last timer, or
-with Ctrl-C, which closes the window that is not there.
+with Ctrl-C, as if a window were closed.
 
 Source: matplotlib, `backend_bases.py` (what a back end implements).
 """
@@ -20,7 +20,7 @@ from matplotlib.backend_bases import FigureManagerBase, TimerBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 LONGEST_NAP: Final = 0.05
-"""Seconds after which a loop looks whether it has been stopped."""
+"""Seconds after which a loop checks whether it has been stopped."""
 
 
 class LoopTimer(TimerBase):
@@ -40,7 +40,7 @@ class LoopTimer(TimerBase):
         self._canvas.timers.discard(self)
 
     def fire(self) -> None:
-        """Call what waits for it, and wait again unless it is for one shot."""
+        """Call the callbacks, and set the next time unless it fires only once."""
         if self.single_shot:
             self._timer_stop()
         else:
@@ -58,7 +58,7 @@ class Canvas(FigureCanvasAgg):
         super().__init__(*arguments, **options)
 
     def new_timer(self, interval: int | None = None, callbacks: Any = None) -> LoopTimer:
-        """Return a timer, milliseconds."""
+        """Return a timer; `interval` is in milliseconds."""
         return LoopTimer(self, interval, callbacks)
 
     def draw_idle(self, *arguments: Any, **options: Any) -> None:
@@ -85,15 +85,15 @@ def run_timers(end: float) -> bool:
 
 
 class Manager(FigureManagerBase):
-    """The window that is not there."""
+    """A stand-in for the window."""
 
     def show(self) -> None:
-        """Draw the figure, with which animations begin."""
+        """Draw the figure, which starts animations."""
         self.canvas.draw()
 
     @classmethod
     def start_main_loop(cls) -> None:
-        """Run the timers until there are none, or until Ctrl-C."""
+        """Run the timers until none is left, or until Ctrl-C."""
         with suppress(KeyboardInterrupt):
             while run_timers(math.inf):
                 pass

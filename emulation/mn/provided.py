@@ -121,7 +121,7 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
 
 
 def _telemetry(session: Session, opened: list[Any]) -> Callable[..., None]:
-    """Return `telemetry` outside a network: that of all networks."""
+    """Return the module's `telemetry`, which applies to all networks."""
 
     def telemetry(nodes: Any = None, **options: Any) -> None:
         if not opened:
@@ -133,7 +133,7 @@ def _telemetry(session: Session, opened: list[Any]) -> Callable[..., None]:
 
 
 def _modules_of(contents: Mapping[str, Mapping[str, Any]]) -> dict[str, ModuleType]:
-    """Return a module for each name, as an attribute of its package too."""
+    """Return a module for each name, set as an attribute of its package too."""
     by_name: dict[str, ModuleType] = {}
     for name, names in contents.items():
         whole = f"{NAME}.{name}" if name else NAME
@@ -175,7 +175,7 @@ class Refuser:
         if name == "matplotlib" and not any(map(os.environ.get, ("DISPLAY", BACK_END))):
             os.environ[BACK_END] = "module://emulation.mn.plotting"
             self._chosen = True
-        elif name == "matplotlib.pyplot" and self._chosen:  # which has read it by now
+        elif name == "matplotlib.pyplot" and self._chosen:  # matplotlib has read it by now
             self._chosen = False
             os.environ.pop(BACK_END, None)  # not for the script's processes
         if first == NAME and rest:
@@ -189,7 +189,7 @@ def provide(session: Session, opened: list[Any]) -> None:
     Mininet.inited = True  # it would change limits of the machine
     # What a shell prints need not be text: telnet shows the first message of a remote controller.
     mininet.node.getincrementaldecoder = partial(getincrementaldecoder("utf-8"), "replace")
-    mininet.cli.CLI = cli.CLI  # which many scripts take
+    mininet.cli.CLI = cli.CLI  # which many scripts import
     sys.modules.update(modules(session, opened))
     sys.meta_path.insert(0, Refuser())
 
@@ -200,4 +200,4 @@ def _sumo(net: Any, **options: Any) -> None:
     Sumo(net, options).start()
 
 
-_sumo.takes_network = True  # type: ignore[attr-defined]  # not cars and access points
+_sumo.takes_network = True  # type: ignore[attr-defined]  # rather than cars and access points

@@ -1,4 +1,4 @@
-"""A node's radio interface, as scripts see it: Mininet-WiFi's attributes over the medium's.
+"""A node's radio interface, as scripts see it: Mininet-WiFi's attributes on top of the medium's.
 
 Until the network is built, an interface is only a description; then it is a TAP device of the
 medium, to which every change is sent (`emulation.mn.air`).
@@ -289,7 +289,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self._send_power()
 
     def fit_power(self) -> None:
-        """Take the power for the range that the script wants, if it wants one."""
+        """Set the power for the range that the script has set, if any."""
         if self.wanted_range is not None:
             self.txpower = self.node.net.air.power(self, self.wanted_range)
 
@@ -333,12 +333,12 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.change(medium_id=self.medium_id)
 
     def setManagedMode(self) -> None:
-        """Make it a station's, free to join any network."""
+        """Make it that of a station, free to join any network."""
         self.ssid = ""
         self.become("managed", {})
 
     def setMasterMode(self, ssid: str = "new-ssid", **params: Any) -> None:
-        """Make it an access point's radio."""
+        """Make it that of an access point."""
         options = self.node.net.session.check_options("setMasterMode", params, MASTER_OPTIONS)
         self.ssid = ssid
         self.become("master", options)
@@ -396,7 +396,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
                 limit(f"802.11p: {name}=...", "there is no network to protect")
 
     def become(self, kind: str, options: Mapping[str, Any]) -> None:
-        """Change what kind of radio it is; `options` are any of `MASTER_OPTIONS`."""
+        """Change its mode; `options` are any of `MASTER_OPTIONS`."""
         before = self.txpower
         default = self.txpower == TX_POWER_DBM and self.wanted_range is None
         if kind != self.kind and kind == "mesh" and default:
@@ -407,7 +407,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         if kind == "ocb":
             self.mode = "a"
         elif options.get("channel") is not None and options.get("freq") is None:
-            self.frequency = None  # that of another network
+            self.frequency = None  # it was that of another network
         if options.get("txpower") is not None:
             self.txpower, self.wanted_range = int(float(options["txpower"])), None
         if options.get("range"):

@@ -19,7 +19,7 @@ from emulation.scenario.runfolder import UNFINISHED, here, read_typed, write_jso
 OUTCOME: Final = "script.json"
 """File of the run folder that says how the script ended."""
 NETWORK: Final = "network.json"
-"""File of the run folder that describes the network; there once it is built."""
+"""File of the run folder that describes the network; written once it is built."""
 
 
 class ScriptRecord(Provenance):
@@ -39,15 +39,15 @@ class ScriptRecord(Provenance):
     """`running` if it is under way, or was killed and nobody has looked since."""
     exit_code: int | None = None
     cut_at: int | None = None
-    """Line of the script at which the time of `--for` was over, if not at the prompt."""
+    """Line of the script at which the time of `--for` ran out, if not at the prompt."""
     error: str | None = None
     line: int | None = None
     """Line of the script at which it failed."""
     limits: tuple[str, ...] = ()
-    """What the script got in place of what it asked for."""
+    """What the script asked for, and what it got instead: one line each."""
     notes: tuple[str, ...] = ()
     owner: Owner | None = None
-    """Process of the command; None of one that has ended."""
+    """Process of the command; None once it has ended."""
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ def read(folder: Path, problems: list[str]) -> ScriptRecord | None:
 
 
 def note_killed(folder: Path) -> bool:
-    """Write into a folder's record that the command was killed, if so; return whether that is new.
+    """Record in a folder that the command was killed, if it was; return whether that is new.
 
     Raises OSError.
     """
@@ -115,7 +115,7 @@ def note_killed(folder: Path) -> bool:
 
 
 def end_early(folder: Path, cause: str) -> bool:
-    """Write that a script was killed, unless it has ended; return whether it had not.
+    """Record that a script was killed, unless it had ended; return whether it was recorded.
 
     Raises OSError.
     """

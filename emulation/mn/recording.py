@@ -154,7 +154,7 @@ class Recording:
         self._thread.start()
 
     def _members(self) -> dict[str, Any]:
-        """Return the nodes, radios and interfaces that there are."""
+        """Return the description of all nodes, radios and interfaces."""
         net = self._net
         return {
             "nodes": [
@@ -194,7 +194,7 @@ class Recording:
         return addresses
 
     def _interfaces(self, nodes: Iterable[Any]) -> list[dict[str, Any]]:
-        """Return the entries of `capture`'s configuration: every interface of nodes."""
+        """Return the entries of `capture`'s configuration for every interface of the nodes."""
         captures = self._net.files.folder / "captures"
         entries = []
         for node in nodes:
@@ -251,7 +251,7 @@ class Recording:
                     return  # the medium is gone: the network is being stopped
 
     def stop(self) -> None:
-        """Write the last sample and end."""
+        """Write the last sample, and stop recording."""
         self._end.set()
         if self._thread is not None:
             self._thread.join(timeout=5.0)

@@ -23,7 +23,7 @@ POLL: Final = 0.02
 SETTLE: Final = 5.0
 """Seconds after which Mininet-WiFi begins to replay conditions."""
 FRIIS_LOSS: Final = 2.0
-"""System loss that Mininet-WiFi's inverse of Friis has."""
+"""System loss in Mininet-WiFi's inverse of the Friis equation."""
 EXPONENT: Final = 32
 """Mininet-WiFi's default of `n`, used only by ITU, which is not supported."""
 
@@ -103,7 +103,7 @@ class ReplayingRSSI(_Replay):
 
     def __init__(self, net: Any, ppm: str = "friis", n: float = EXPONENT, **options: Any) -> None:
         if ppm not in ("friis", "logDistance"):
-            net.session.limit(f"ReplayingRSSI(ppm={ppm!r})", "friis is used; or use logDistance")
+            net.session.limit(f"ReplayingRSSI(ppm={ppm!r})", "friis is used; logDistance works too")
             ppm = "friis"
         if n != EXPONENT:
             net.session.limit(
@@ -144,9 +144,9 @@ def hash_of(name: str) -> int:
 class ReplayingMobility:
     """`node.p`: positions 'x,y,z', each taken at once when it is due.
 
-    They are due at `node.time`, in seconds, or else `node.params['speed']` (1) of them together
-    each second, first after 1/speed seconds: as in Mininet-WiFi, whose `notimestamp_` skips to the
-    last of those.
+    They are due at `node.time`, in seconds.  Without it, `node.params['speed']` of them (1 by
+    default) are due together each second, from 1/speed seconds on, and only the last of those is
+    taken, as in Mininet-WiFi's `notimestamp_`.
     """
 
     def __init__(self, net: Any, nodes: Any = None) -> None:

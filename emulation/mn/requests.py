@@ -1,6 +1,6 @@
 """Mininet-WiFi's socket protocol (`net.socketServer`): get and set attributes from other programs.
 
-One request a connection, words separated by dots: `get.sta1.position`,
+One request per connection, its words separated by dots: `get.sta1.position`,
 `set.sta1.setPosition("10,10,0")`, `sta1.ping.-c1.10.0.0.2` (a command).  Answers are text.
 """
 

@@ -1,12 +1,12 @@
 """Runs one script inside its namespaces: `python -m emulation.mn.runner CONFIG.json`.
 
-It is process 1 there (`emulation.mn.isolation`).  Whatever a script does, its leftovers are ended,
-the run folder is complete, and standard error gets one line about it, never a traceback.
+It is process 1 there (`emulation.mn.isolation`).  Whatever a script does, its leftover processes
+are ended, the run folder is complete, and standard error gets one line about it, never a traceback.
 
-It runs in the folder `files` of the run, which stands in for the one in which the command was
-given: a link for each entry, so that a script finds what lies there by the same relative names.
-What it writes under a new name without a path is then in the run folder; the links go at the end.
-A script that goes up a folder (`..`) would lose its way, so it runs where the command was given.
+The script runs in the folder `files` of the run, which stands in for the one in which the command
+was given: it has a link to each entry there, so that the same relative names work.  What the script
+writes under a new name without a path is then in the run folder; the links are removed at the end.
+A script that uses `..` would not find its files that way, so it runs where the command was given.
 
 Exit codes: 0, or what the script passed to sys.exit; 1 if it failed; 130 after Ctrl-C.
 """
@@ -123,7 +123,7 @@ def _prepare(session: Session) -> None:
         ["ip", "link", "set", "lo", "up"],
         ["mount", "-t", "sysfs", "sysfs", "/sys"],
     ):
-        # A container may not allow the mount; little depends on it.
+        # A container may forbid the mount, without which a script loses little.
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(words, capture_output=True, check=False, timeout=PREPARING)
     session.logs.mkdir(exist_ok=True)
@@ -188,7 +188,7 @@ def _execute(code: CodeType) -> None:
 
 
 def _caught(work: Callable[[], None], session: Session, outcome: Outcome) -> None:
-    """Call `work`; note how it ended."""
+    """Call `work` and note how it ended."""
     try:
         try:
             work()
@@ -272,7 +272,7 @@ def _meant(error: BaseException) -> str:
         return ""
     name, known = str(error.name), list(sys.modules)
     if isinstance(error, ModuleNotFoundError) and not name.startswith("mn_wifi"):
-        return f" (scripts run with {sys.executable}: install it for that)"
+        return f" (scripts run with {sys.executable}: install it there)"
     match = re.match(r"cannot import name '(\w+)'", str(error))
     if match is not None and name in sys.modules:
         name, known = match[1], list(vars(sys.modules[name]))
@@ -322,7 +322,7 @@ def _write(session: Session, outcome: Outcome) -> None:
 
 
 def enter_files(run_folder: Path, script: Path) -> Path | None:
-    """Make the folder and go there; None if the script needs the one in which we are."""
+    """Make the folder and change into it; return None if the script needs the current one."""
     if b"../" in script.read_bytes():
         return None
     here, folder = Path.cwd(), run_folder / FILES

@@ -99,11 +99,11 @@ class SessionSpec(BaseModel):
     seconds: float | None = None
     """How long the network stays up (`--for`)."""
     commands: Path | None = None
-    """Commands for the prompt, one a line."""
+    """Commands for the prompt, one per line."""
     controller: str | None = None
     """Shell command of a controller to run beside the script (`--controller`)."""
     packages: tuple[str, ...] = ()
-    """Folders of packages of the script's own."""
+    """Folders of the script's own packages."""
     captures: bool = True
     seed: int = 1
     owner: Owner | None = None
@@ -140,7 +140,7 @@ class Session:
         """Limits reported so far, one line each."""
         self.notes: list[str] = []
         self.networks: list[NetworkFiles] = []
-        """Those of each network that the script has created, in order."""
+        """The files of each network that the script has created, in order."""
         self.at_prompt = False
         self.reached = "started"
         """How far the script has got: `started`, `built`."""
@@ -159,7 +159,7 @@ class Session:
         if self.spec.seconds is not None:
             self.allow(self.spec.seconds)
 
-    # -- what is said ----------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------
 
     def limit(self, wish: str, instead: str) -> None:
         """Report once what the script asked for and what it gets instead."""
@@ -212,7 +212,7 @@ class Session:
                 if closed:
                     there = f"{meant}; known: {', '.join(sorted(known))}"
                     raise self.refused(f"{call}({name}=...)", there)
-                self.limit(f"{call}({name}={value!r})", f"{meant}: nothing comes of it")
+                self.limit(f"{call}({name}={value!r})", f"{meant}: it is ignored")
                 continue
             match known[name]:
                 case Never(reason):
@@ -232,7 +232,7 @@ class Session:
     # -- where things are ------------------------------------------------------------------------
 
     def add_network(self) -> NetworkFiles:
-        """Return the folders, which it makes, of a network that the script creates."""
+        """Make and return the folders of a network that the script creates."""
         files = NetworkFiles(self.spec.folder, self.spec.state)
         if self.networks:
             name = f"{FURTHER}{len(self.networks) + 1}"

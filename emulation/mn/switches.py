@@ -22,7 +22,7 @@ from emulation.network.processes import PROJECT, accepts_connections, await_cond
 from emulation.network.switches import controller
 
 PORTS: Final = (6653, 6633)
-"""TCP ports of OpenFlow: IANA's, and the one before."""
+"""TCP ports of OpenFlow: IANA's, and the one used before it."""
 MANAGERS: Final = ("ryu-manager", "osken-manager")
 READY: Final = 20.0
 """Seconds that a process of Open vSwitch or a controller may take to answer."""
@@ -61,12 +61,12 @@ def _begin(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            start_new_session=True,  # Ctrl-C at the prompt is not for it
+            start_new_session=True,  # Ctrl-C at the prompt must not reach it
         )
 
 
 def write_controllers(folder: Path) -> None:
-    """Write `controller`, and `ryu-manager` if there is a Ryu, into a folder of the nodes' PATH."""
+    """Write `controller` and, if Ryu is installed, `ryu-manager` into a folder of nodes' PATH."""
     programs = {"controller": [sys.executable, "-m", "emulation.mn.controller"]}
     ryu = controller()
     for name in MANAGERS if ryu is not None else ():
@@ -103,7 +103,7 @@ class LocalController(Controller):  # type: ignore[misc]  # Mininet has no types
     """Whether `--controller` has started one in its place."""
 
     def stop(self, deleteIntfs: bool = False) -> None:
-        """End it, unless it is that of `--controller`."""
+        """End it, unless it is the one of `--controller`."""
         if self.external:
             super(Controller, self).stop(deleteIntfs)
         else:

@@ -25,7 +25,7 @@ MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "vanet": "cars move by net.mobility(), net.setMobilityModel() or SUMO",
         "devices": _BUILT,
         "frequency": _BUILT,
-        "energy": "there is no model of energy",
+        "energy": "there is no energy model",
         "module": "no kernel module is loaded: the radios are TAP devices",
         "nodelib": "access points are Open vSwitch bridges",
         **dict.fromkeys(("sumo.traci", "sumo.function", "sumo.sumolib"), _TRACI),
@@ -36,7 +36,7 @@ MODULES: Final[Mapping[str, str]] = MappingProxyType(
 NAMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "node": {
-            "physicalAP": "needs a card of this machine",
+            "physicalAP": "needs a physical wireless card",
             "CPULimitedStation": "shares of the processor are not limited",
             "Aircraft": "aircraft positions need a live service on the Internet",
             "Satellite": "satellite orbits need a live service on the Internet",
@@ -49,7 +49,7 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "HostapdConfig": "there is no hostapd to configure",
         },
         "replaying": {
-            "replayingMobility": "its name is ReplayingMobility, with the positions in node.p",
+            "replayingMobility": "it is called ReplayingMobility, with the positions in node.p",
         },
         "telemetry": {"parseData": "what telemetry asks for is recorded, and drawn in the report"},
         "wmediumdConnector": dict.fromkeys(

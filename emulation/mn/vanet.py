@@ -69,7 +69,7 @@ class Sumo:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            start_new_session=True,  # Ctrl-C at the prompt is not for it
+            start_new_session=True,  # Ctrl-C at the prompt must not reach it
         )
         threading.Thread(target=self._run, args=(process,), name="sumo", daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Links of radios, positions of nodes and their devices, for `Mininet_wifi`."""
+"""Links between radios, positions of nodes, and their devices, for `Mininet_wifi`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def wire_class(link: Any) -> Any:
         return link
     name = getattr(link, "__name__", repr(link))
     known = ", ".join(cell.__name__ for cell in CELLS)
-    raise ScriptError(f"Mininet_wifi(link={name}): choose from {known} and Mininet's classes")
+    raise ScriptError(f"Mininet_wifi(link={name}): choose from {known} or Mininet's classes")
 
 
 def rng(seed: Any, purpose: str) -> random.Random:
@@ -63,7 +63,7 @@ def add_link(
     net: Any, one: Any, other: Any, port1: int | None, port2: int | None, cls: Any,
     params: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """Add a link of radios, or a wire.  Raises `ScriptError`."""
+    """Add a link between radios, or a wire.  Raises `ScriptError`."""
     if cls in (adhoc, mesh, ITSLink):
         return _join(net, one, other, port1, port2, cls, params)
     if cls is _4address:
@@ -79,7 +79,7 @@ def add_link(
         return _associate(net, stations[0], points[0], ports, params)
     if len(stations) == 2 and not wired and not any(map(_is_master, stations)):
         net.session.note("addLink of two stations adds a wire between them")
-    if wired:  # a class of the script's, which knows its options
+    if wired:  # the script's own class, which knows its options
         return net.wire(one, other, port1=port1, port2=port2, cls=cls, **params)
     checked = net.session.check_options("addLink of a wire", params, WIRE_OPTIONS)
     kept = {name: checked[name] for name in checked if WIRE_OPTIONS[name] is None}
@@ -118,7 +118,7 @@ def _associate(
 
 
 def _override(net: Any, one: Radio, other: Radio, options: Options) -> None:
-    """Apply the options that override a link of radios."""
+    """Apply the options that override what the medium computes for a link between radios."""
     wish: dict[str, Any] = {}
     if options.get("loss"):
         wish["loss"] = float(options["loss"]) / 100
@@ -191,7 +191,7 @@ def _four_addresses(
     net: Any, point: Any, client: Any, port1: int | None, port2: int | None,
     params: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """Make an access point a station of another one: a wireless bridge (WDS)."""
+    """Make an access point a station of another: a wireless bridge (WDS)."""
     call = "addLink(cls=_4address)"
     net.check_unbuilt(call)
     net.session.check_options(call, params, WDS_LINK_OPTIONS)
@@ -239,7 +239,7 @@ def borrow_passphrases(net: Any) -> None:
                 radio.passwd, radio.encrypt = own.passwd, own.encrypt
                 names.append(radio.name)
     if names:
-        net.session.note(f"{', '.join(names)}: no passphrase, so that of the access point")
+        net.session.note(f"{', '.join(names)}: no passphrase, so the access point's is used")
 
 
 def configure_devices(net: Any) -> None:
@@ -272,7 +272,7 @@ def _configure_device(radio: Radio) -> None:
             addresses.append(ip_interface(text))
         except ValueError:
             raise ScriptError(
-                f"{radio.name}: {text} is not an address: give one as 10.0.0.1/8 or fd00::1/64"
+                f"{radio.name}: {text} is not an address: give one like 10.0.0.1/8 or fd00::1/64"
             ) from None
     try:
         requests = [rtnetlink.link_up(radio.name)]

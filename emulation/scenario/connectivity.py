@@ -20,7 +20,7 @@ Positions = Sequence[Position2D] | np.ndarray[Any, Any]
 
 
 BATCH: Final = 256
-"""Points whose neighbours are looked for at once: memory grows with this times all points."""
+"""Points whose neighbours are sought at once: memory grows with this times the number of points."""
 
 
 def parts(positions: Positions, reach: float) -> list[int]:

@@ -56,23 +56,23 @@ Kind = Literal[
     "clock",
 ]
 ON_A_SWITCH: Final = ("crash", "disturb", "stranger", "clock")
-"""Kinds that hosts with cables can have."""
+"""Kinds that wired hosts can have."""
 LONGEST: Final = 1_400
 """Bytes of a stranger's datagram, which fits into one packet."""
 FAULTS: Final = "faults"
 """The setting with the faults, separated by semicolons."""
 FILE: Final = "file:"
-"""`file:PATH` as a fault: the faults in a file, one a line; # begins a comment."""
+"""`file:PATH` as a fault: the faults in a file, one per line; # begins a comment."""
 EXAMPLE: Final = "crash 30% at 20 for 10"
 NO_RADIOS: Final = (
     f"hosts on a switch have no radios that could fail: use {', '.join(ON_A_SWITCH)} alone"
 )
 AT_A_PLACE: Final = ("partition", "jam", "position")
-NO_PLACES: Final = "it is at a place, and a contact trace has none: use radio, link or crash"
+NO_PLACES: Final = "it needs positions, and a contact trace has none: use radio, link or crash"
 PERIOD: Final = 0.01
 """Seconds of a jammer's cycle."""
 NAMED: Final = ("crash", "radio", "access-point", "position", "clock")
-"""Kinds that nodes are named for, or drawn."""
+"""Kinds whose nodes are named, or drawn."""
 DISTURBED: Final = ("lose", "duplicate", "delay")
 """What `disturb` does to packets."""
 EMPTY: Final = "-"
@@ -87,9 +87,9 @@ class Fault(BaseModel):
 
     `nodes` are names of nodes or access points, two for a link.  `line` is x0, y0, x1, y1 of two
     points on a partition's line and `position` that of a jammer, metres.  `lose`, `duplicate` and
-    `delay` are of `disturb`, `sender` and `datagram` of a stranger, who is heard by `nodes`;
-    `offset`, metres, is of wrong positions and `ahead`, seconds, of clocks.  `text` is written if
-    it is not given.
+    `delay` belong to `disturb`, `sender` and `datagram` to a stranger, who is heard by `nodes`;
+    `offset`, metres, belongs to wrong positions and `ahead`, seconds, to clocks.  `text` is
+    generated if it is not given.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -141,7 +141,7 @@ class Fault(BaseModel):
         return self
 
     def _written(self) -> str:
-        """Return it as `make_faults` reads it, to the microsecond."""
+        """Return it in the form that `make_faults` reads, to the microsecond."""
         words = [self.kind, *self._what(), "at", _plain(self.start)]
         if self.end is not None:
             words += ["for", _plain(self.end - self.start)]
@@ -183,7 +183,7 @@ class Fault(BaseModel):
 
 
 def clock_ahead(faults: Iterable[Fault], node: str) -> float:
-    """Return by how many seconds a node's clock is ahead of others."""
+    """Return by how many seconds a node's clock is ahead of the others."""
     return sum(fault.ahead for fault in faults if node in fault.nodes)
 
 
@@ -237,7 +237,7 @@ def make_faults(
     """Return the faults that texts describe, in order of time.
 
     `hosts` run node apps but have no radio; `area` is x0, y0, x1, y1, metres; `radio` is that of
-    the stations, None if these are hosts on a switch; `placed` whether places decide who hears
+    the stations, None if these are hosts on a switch; `placed`: whether positions decide who hears
     whom.  Raises `ScenarioError`, which says which text is wrong and how to write it.
     """
     faults = []

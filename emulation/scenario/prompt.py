@@ -1,8 +1,8 @@
-"""Commands at the prompt of a run: `prompt.jsonl` in its folder, a line a command.
+"""Commands at the prompt of a run: `prompt.jsonl` in its folder, one line per command.
 
 A command that changes the network has an effect, in a form that does not depend on how it was
 typed.  `driven` returns how nodes really moved: their trajectories with moves made at the prompt.
-`by_hand` returns what failed at the prompt, as faults of a scenario.
+`by_hand` returns the faults made at the prompt, as faults of a scenario.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from emulation.scenario.records import Record
 from emulation.scenario.scenario import NodeSpec
 
 FOREIGN: Final = "traffic"
-"""Kind of an effect: a program at a node, whose packets belong to no protocol."""
+"""Kind of effect: a program at a node, whose packets belong to no protocol."""
 TOLD: Final = ("fail", "crash", "fault", "heal", "move", "release", FOREIGN)
 """Kinds of effects on the network that readers of a report must know of."""
 SHORTEST: Final = 0.001
@@ -62,7 +62,7 @@ def append(path: Path, command: PromptCommand) -> None:
 def read(path: Path, problems: list[str]) -> tuple[PromptCommand, ...]:
     """Return the commands of a run in order of time, none if there was no prompt.
 
-    A command that runs others, as `source`, is recorded after them, when it ends.
+    A command that runs others, such as `source`, is recorded after them, when it ends.
 
     Damaged lines are left out: `problems` gets a line that says how many, and where the first is.
     Raises OSError.
@@ -82,7 +82,7 @@ def read(path: Path, problems: list[str]) -> tuple[PromptCommand, ...]:
     if damaged:
         lines = "line is" if len(damaged) == 1 else "lines are"
         problems.append(
-            f"{path.name}: {len(damaged)} {lines} damaged and left out, from line {damaged[0]} on:"
+            f"{path.name}: {len(damaged)} {lines} damaged and left out, first line {damaged[0]}:"
             " what was done at the prompt is not completely known"
         )
     return tuple(sorted(commands, key=lambda command: command.time))
@@ -91,7 +91,7 @@ def read(path: Path, problems: list[str]) -> tuple[PromptCommand, ...]:
 def told_commands(commands: Iterable[PromptCommand]) -> Iterator[tuple[PromptCommand, Effect]]:
     """Yield the commands that changed the network, each with its effect.
 
-    Events published and subscriptions made by hand are in the captures as any other.
+    Events published and subscriptions made by hand are in the captures like all others.
     """
     for command in commands:
         effect = command.effect
@@ -100,7 +100,7 @@ def told_commands(commands: Iterable[PromptCommand]) -> Iterator[tuple[PromptCom
 
 
 def healed(faults: Iterable[Fault], names: Sequence[str]) -> list[Fault]:
-    """Return which of `faults` a heal of `names` ends: all without names."""
+    """Return which of `faults` a heal of `names` ends: all if there are no names."""
     return [
         fault
         for fault in faults
@@ -126,7 +126,7 @@ def by_hand(commands: Iterable[PromptCommand]) -> tuple[Fault, ...]:
 
 
 def plain_seconds(value: float) -> str:
-    """Return seconds as they are written in a fault's text, to the millisecond."""
+    """Return seconds in the form of a fault's text, to the millisecond."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 

@@ -1,8 +1,8 @@
-"""What made a run: the code, by commit and whether files differ from it, and the process.
+"""What made a run: the code (its commit, and whether files differ from it), and the process.
 
-If the process lives, the run is under way, else it was killed.  A process id may be reused, and is
-valid only in its own namespace; so a process's identity includes its start time, the machine's boot
-and the namespace (proc(5), pid_namespaces(7)).
+If the process is alive, the run is under way, else it was killed.  A process id may be reused, and
+is valid only in its own namespace; so a process's identity includes its start time, the machine's
+boot and the namespace (proc(5), pid_namespaces(7)).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BEGAN: Final = 19
 def code() -> CodeRecord | None:
     """Return the commit; None if there is no repository here, or no git.
 
-    Determined once a process: it is the code that the process has loaded.
+    Determined once per process: it is the code that the process has loaded.
     """
     commit = _git("rev-parse", "HEAD")
     changes = _git("status", "--porcelain", "--untracked-files=no")
@@ -86,7 +86,7 @@ def has_ended(owner: Owner) -> bool:
 
 
 def cause_of_death(owner: Owner | None) -> str | None:
-    """Return that a run was killed, for its record, if its process has ended; else None."""
+    """Return a line for a run's record if its process has ended, so was killed; else None."""
     if owner is None or not has_ended(owner):
         return None
     return f"the run was killed: its process {owner.pid} is gone"

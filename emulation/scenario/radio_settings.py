@@ -2,13 +2,13 @@
 
 Theory of operation.  A topology chooses range, propagation model and 802.11 amendment; these
 settings change the rest.  `radio` names a whole radio, from which single settings may depart: -1, 0
-where that would make no sense, or `auto` stand for the value of that radio.
+where that would make no sense otherwise, or `auto` stand for the value of that radio.
 
 `radio=ns2` is the radio of ns-2.35 unless a script changes it (docs/papers.md#ns-2): WaveLAN at
 914 MHz, data and basic rate 1 Mb/s (`tcl/lan/ns-mac.tcl`; the 2 Mb/s of WaveLAN are `bandwidth_`,
 used only if the two rates are 0), RTS before every unicast, 7 and 4 transmissions, carrier sense to
-550 m if frames arrive from 250 m, capture by 10 dB, and a queue of 50 frames that
-routing overtakes (`Queue/DropTail/PriQueue`).
+550 m if frames arrive from 250 m, capture by 10 dB, and a queue of 50 frames in
+which routing overtakes the rest (`Queue/DropTail/PriQueue`).
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class RadioSettings:
     ] = AS_RADIO
     retry_limit: Annotated[
         int,
-        Param("further tries of an RTS, or a unicast without; -1: as radio", low=-1, high=255),
+        Param("retries of an RTS, or of a unicast without RTS; -1: as radio", low=-1, high=255),
     ] = AS_RADIO
     long_retry_limit: Annotated[
-        int, Param("further tries of a unicast with RTS; -1: as radio", low=-1, high=255)
+        int, Param("retries of a unicast with RTS; -1: as radio", low=-1, high=255)
     ] = AS_RADIO
     sense_range: Annotated[
         float, Param("m up to which frames are sensed; 0: as radio", low=0, high=100_000)

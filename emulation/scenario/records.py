@@ -37,7 +37,7 @@ class CodeRecord(Record):
     changed: bool
 
     def in_words(self) -> str:
-        """Return the commit as pages and `--version` show it."""
+        """Return the commit in the form that pages and `--version` show."""
         return self.commit[:12] + (" with changes" if self.changed else "")
 
 

@@ -87,7 +87,7 @@ class RunFolder:
             try:
                 folder.path.mkdir()
                 break
-            except FileExistsError:  # another run of the same second
+            except FileExistsError:  # another run started in the same second
                 number += 1
         folder.begin(scenario)
         return folder
@@ -178,7 +178,7 @@ class RunFolder:
         return True
 
     def note_outside(self, backend: str, began: float, wall_seconds: float) -> None:
-        """Amend run.json of a run in a machine by what only the outside knows.
+        """Add what only the host knows to run.json of a run in a machine.
 
         That is when it really began, Unix seconds, how long it took, and the testbed's commit.
         Raises OSError.
@@ -200,7 +200,7 @@ class RunFolder:
     def give_to_caller(self) -> None:
         """Hand the folder to the user behind sudo, so that they can read and delete it.
 
-        The same goes for parent folders that root created below one of theirs, as `runs`: else
+        The same goes for parent folders that root created below one of theirs, such as `runs`: else
         they could not create further runs there.
         """
         user = caller()
@@ -217,7 +217,7 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Run:
-    """One run as read from its folder; `problems` says what is missing or damaged, a line each."""
+    """One run as read from its folder; `problems` are lines about what is missing or damaged."""
 
     path: Path
     scenario: Scenario
@@ -342,7 +342,7 @@ def read_fidelity(folder: RunFolder, problems: list[str]) -> Fidelity | None:
 
 
 def problems_of(record: RunRecord | None, *, damaged: bool = False) -> list[str]:
-    """Return what went wrong in a run according to its `run.json`, a line each.
+    """Return what went wrong in a run according to its `run.json`, one line each.
 
     `damaged`: the file exists, and its damage has been reported.
     """

@@ -51,7 +51,7 @@ class NodeSpec(BaseModel):
 
     @property
     def wired(self) -> bool:
-        """Whether it is a host with a cable rather than a station."""
+        """Whether it is a wired host rather than a station."""
         return self.device == WIRED
 
     @property
@@ -169,7 +169,7 @@ class Scenario(BaseModel):
             raise ValueError("contacts are of stations that hear each other directly")
         for contact in contacts:
             if not {contact.one, contact.other} <= ids or contact.end < contact.start:
-                raise ValueError(f"{contact} is no contact of two nodes")
+                raise ValueError(f"{contact} is not a contact between two nodes")
 
     def _check_faults(self) -> None:
         names = {node.name for node in self.nodes}
@@ -180,7 +180,7 @@ class Scenario(BaseModel):
             "radio": stations,
             "access-point": points,
             "link": stations | points,
-            # A cable behind an access point has no medium that could disturb it, or be heard.
+            # A cable behind an access point has no medium to disturb it, or on which to be heard.
             "disturb": set[str]() if points else names,
             "stranger": stations if points else names,
         }
@@ -238,7 +238,7 @@ class Scenario(BaseModel):
         return ids[name]
 
     def heard_by(self, fault: Fault) -> list[NodeSpec]:
-        """Return the nodes that hear a stranger: not those whose address his packet has."""
+        """Return the nodes that hear a stranger: never the node whose address its packet has."""
         sender = self.id_of(fault.sender)
         around = self.stations or self.nodes
         return [

@@ -29,7 +29,7 @@ from nodeapp.pubsub.registry import SYSTEMS, obstacle
 AUTH: Final = "auth"
 """The setting that chooses how nodes authenticate each other's frames."""
 _FAILS: Final = Parameter(
-    FAULTS, str, "", help="what fails, as --fault has it; ';' between several"
+    FAULTS, str, "", help="what fails, in the form of --fault; ';' between several"
 )
 _SEALS: Final = Parameter(
     AUTH, str, "none", choices=("none", "psk"), help="psk: nodes share a key and seal their frames"

@@ -39,7 +39,7 @@ from nodeapp.parameters import Parameter, parameters_of
 from nodeapp.pubsub.registry import service_of
 
 PLACEMENTS = 200
-"""Draws of a random topology before it counts as never connected."""
+"""Draws of a random topology after which it counts as never connected."""
 WAYPOINT_SPACING = 50.0
 """Most metres between waypoints of a road map; a fifth of the usual radio range."""
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -73,7 +73,7 @@ class Topo:
         self.area: tuple[float, float, float, float] | None = None
         self.mobility: Mobility | None = None
         self.contacts: list[Contact] | None = None
-        """Who hears whom, if not places decide it."""
+        """Who hears whom; None: positions decide it."""
         self.waypoint_spacing = WAYPOINT_SPACING
         self.mesh_radio = RadioSpec()
         self.association = AssociationSpec()
@@ -410,7 +410,7 @@ class Topo:
     def _deviating(
         self, plans: dict[str, tuple[Waypoint, ...]]
     ) -> tuple[dict[str, tuple[Waypoint, ...]], dict[str, list[Leg]]]:
-        """Return trajectories that deviate from the announced routes, and those routes."""
+        """Return trajectories that deviate from announced routes, and the routes."""
         rng, area = self.rng("deviations"), self._area()
         tracks, announced = {}, {}
         for name, plan in plans.items():
@@ -479,7 +479,7 @@ def _bounds(positions: list[Position2D]) -> Area:
 
 
 def _on_map(number: int, hosts: int) -> Position2D:
-    """Return the position on a map, a circle, of host `number` of so many on a switch, metres."""
+    """Return where a map shows host `number` of `hosts` on a switch: on a circle, metres."""
     angle = 2 * math.pi * number / hosts
     return round(100 + 100 * math.cos(angle), 3), round(100 + 100 * math.sin(angle), 3)
 

@@ -2,8 +2,8 @@
 
 The machine sees the run folder at the same path and executes the scenario with
 `python -m emulation.backends`; it writes captures and figures straight into the run folder.  Every
-run boots its own machine, except within `GuestBackend.kept`: under emulation, reading and
-translating everything that a guest does for the first time is much of a short run.
+run boots its own machine, except within `GuestBackend.kept`: under emulation, loading and
+translating the code that a guest runs for the first time takes much of a short run.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class GuestBackend:
     def kept(self, folder: Path, others: Iterable[GuestBackend] = ()) -> Iterator[None]:
         """Let runs into folders below `folder` share one machine during the block.
 
-        So do runs of `others`.  The first run boots it, with this backend's options.  A run that
-        fails or is interrupted ends it, and the next one boots another.
+        Runs of `others` share it too.  The first run boots it, with this backend's options.  A run
+        that fails or is interrupted ends it, and the next one boots another.
         """
         sharing = (self, *others)
         with ExitStack() as ending:
@@ -152,9 +152,9 @@ class GuestReports:
         self._error = ""
 
     def reason(self, code: int, errors: str) -> str:
-        """Return why a run failed, which ended with that code and wrote these errors."""
+        """Return why a run failed, from its exit code and what it wrote to standard error."""
         last = errors.strip().rpartition("\n")[2]
-        return self._error or last or f"it ended with {code}"
+        return self._error or last or f"it ended with code {code}"
 
     def stage(self, text: str) -> None:
         self._observer.stage(text)
@@ -178,7 +178,7 @@ class GuestReports:
 
 
 def vm_obstacles() -> list[str]:
-    """Return why this machine cannot boot a virtual one, a line each."""
+    """Return why this machine cannot boot a virtual one, one line each."""
     obstacle = tools.obstacle()
     return [] if obstacle is None else [obstacle]
 

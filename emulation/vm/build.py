@@ -92,7 +92,7 @@ class Image:
 
 
 def cache_folder() -> Path:
-    """Return the folder of images and logs: `.vm` in the project, or that of the variable."""
+    """Return the folder of images and logs: `CACHE_VARIABLE`'s, or `.vm` in the project."""
     return Path(os.environ.get(CACHE_VARIABLE) or processes.PROJECT / ".vm").absolute()
 
 
@@ -182,7 +182,7 @@ class _Build:
         return Image(self._final)
 
     def _collect(self, stage: Path, log: IO[bytes]) -> None:
-        """Collect the contents of the image besides Debian packages."""
+        """Collect the contents of the image other than Debian packages."""
         testbed = stage / "testbed"
         testbed.mkdir(parents=True)
         here = Path(__file__).parent
@@ -299,7 +299,7 @@ class _Build:
 
 
 def _await_end(output: IO[bytes], seconds: float = 10.0) -> None:
-    """Wait until nobody writes any more: then all processes of a killed build are gone."""
+    """Wait until nobody writes to `output`: then all processes of a killed build are gone."""
     deadline = time.monotonic() + seconds
     while select.select([output], [], [], max(0.0, deadline - time.monotonic()))[0]:
         if not os.read(output.fileno(), 1 << 16):
@@ -373,6 +373,6 @@ def _require_space(cache: Path, needed: int) -> None:
 def _disk_full(cache: Path) -> VmError:
     free = shutil.disk_usage(cache).free >> 20
     return VmError(
-        f"the disk is full: a build needs {NEEDED >> 20} MiB under {cache}, {free} are free; "
-        f"make room, or set {CACHE_VARIABLE} to a folder on another disk"
+        f"the disk is full: a build needs {NEEDED >> 20} MiB under {cache}, but only {free} are "
+        f"free; make room, or set {CACHE_VARIABLE} to a folder on another disk"
     )

@@ -1,17 +1,17 @@
-"""A closed machine: its clock counts instructions, and nothing of the host reaches it.
+"""A closed machine: its clock counts instructions, and nothing from the host reaches it.
 
 Theory of operation.  QEMU executes the guest in one thread and takes the number of instructions for
 the time, 1 ns each (`-icount`); while all processes of the guest sleep, it sets the clock forward
-to the next timer.  So the guest never falls behind, however slow the host is, and as long as it is
-given nothing from outside it does the same each time.  For that it has no device but memory: the
-image, the project's code, the job (a tar archive) and the space for the results are files that it
-sees as persistent memory (NVDIMM), and its two serial lines, which lead out, end in files.  The
-date, its own, is the same at each boot.  A booted machine is saved (`emulation.vm.saved`), and each
-job begins with that: then random numbers are made to follow from a seed.
+to the next timer.  So the guest never falls behind, however slow the host is, and as long as
+nothing reaches it from outside it does the same each time.  For that it has no device but memory:
+the image, the project's code, the job (a tar archive) and the space for the results are files that
+it sees as persistent memory (NVDIMM), and its two serial lines, which lead out, end in files.  Its
+date is the same at each boot.  A booted machine is saved (`emulation.vm.saved`), and each job
+starts from there; only then are random numbers seeded.
 
-The job is a command and a folder of the host, which the guest has as `FILES` and whose contents
-come back when the command has ended.  Whoever waits reads the second serial line meanwhile, the
-command's output; the guest does not notice.
+The job is a command and a folder of the host, which the guest sees as `FILES` and whose contents
+are copied back when the command has ended.  Meanwhile the host reads the command's output from the
+second serial line, which the guest does not notice.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from emulation.vm.qemu import Bootable
 from emulation.vm.saved import Closed, running, saved
 
 SPACE: Final = 1 << 30
-"""Bytes that the job, and the results, may have; memory is used only for those that they have."""
+"""Most bytes of the job, and of the results; only what they really hold takes memory."""
 SILENCE_LIMIT: Final = 600.0
-"""Seconds without output after which the guest counts as hung: it may be slow, and is not idle."""
+"""Seconds without output after which the guest counts as hung: it may be slow, but never idles."""
 POLL: Final = 0.1
 CHUNK: Final = 1 << 16
 
@@ -64,13 +64,14 @@ def run_closed(
     interrupts: Interrupts | None = None,
     time_limit: float | None = None,
 ) -> tuple[int, str]:
-    """Run a command in a closed machine; return its exit code and what it wrote to its errors.
+    """Run a command in a closed machine; return its exit code and its standard error.
 
-    `folder` gets what the guest makes of its copy.  `beside` are files of the project's own folder
-    that it needs besides the code, `shares` folders that it has at the same path.  `output` gets
-    whole lines, those of the errors too if they are `merged`; the kernel's messages go to `log`.
-    `memory` is in MiB, `time_limit` in seconds of the host.  Raises `VmError`, OSError if the
-    results cannot be written, and KeyboardInterrupt, after which nothing has come back.
+    `folder` gets the files that the command leaves in the guest's copy of it.  `beside` are files
+    of the project's own folder that it needs besides the code, `shares` folders that it sees at the
+    same path.  `output` gets whole lines, with `merged` those of standard error too; the kernel's
+    messages go to `log`.  `memory` is in MiB, `time_limit` in seconds of the host.  Raises
+    `VmError`, OSError if the results cannot be written, and KeyboardInterrupt, after which nothing
+    has been copied back.
     """
     code = pack(PROJECT, cache)
     if code is None:
@@ -136,7 +137,7 @@ def _await_end(
         if time_limit is not None and now > began + time_limit:
             raise failure(time_is_up(time_limit), log)
         if now > heard + SILENCE_LIMIT:
-            raise failure(f"has said nothing for {SILENCE_LIMIT:g} s", log)
+            raise failure(f"has written nothing for {SILENCE_LIMIT:g} s", log)
 
 
 def _write_job(
@@ -159,7 +160,7 @@ def _write_job(
         archive.add(folder, FILES.name, filter=_anonymous)
     job.flush()
     if os.fstat(job.fileno()).st_size > SPACE:
-        raise VmError(f"the folders for the machine have more than {SPACE >> 30} GiB")
+        raise VmError(f"the folders for the machine hold more than {SPACE >> 30} GiB")
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -190,4 +191,4 @@ def _take_results(results: IO[bytes], folder: Path, log: Path) -> tuple[int, str
                         facts[member.name] = contents.read().decode(errors="replace")
             return int(facts["code"]), facts["errors"]
     except (tarfile.TarError, KeyError, ValueError):
-        raise failure("leaves no results", log) from None
+        raise failure("left no results", log) from None

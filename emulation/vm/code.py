@@ -1,8 +1,8 @@
 """The project's code as a separate file system, for the guest to import from.
 
-Over 9p, each file that Python looks at costs several round trips to QEMU, which under emulation are
-most of the time of a first import.  So the folders with code are packed into an uncompressed
-squashfs, which the guest has as a disk and mounts over those of the share.  It is cached under the
+Over 9p, each file that Python looks at costs several round trips to QEMU, which under emulation
+take most of the time of a first import.  So the folders with code are packed into an uncompressed
+squashfs, which the guest sees as a disk and mounts over those of the share.  It is cached under the
 hash of the files' names, times and sizes.
 """
 
@@ -74,7 +74,7 @@ def _make(folders: Sequence[Path], packed: Path) -> None:
 
 
 def _facts(folders: Sequence[Path]) -> Iterator[tuple[str, int, int]]:
-    """Yield path, time of change and size of each file except compiled ones, which follow."""
+    """Yield path, time of change and size of each source file; compiled ones follow from these."""
     for top in folders:
         for folder, subfolders, names in os.walk(top):
             subfolders[:] = [name for name in subfolders if name != "__pycache__"]

@@ -1,9 +1,9 @@
-"""Saved machines: others begin with them instead of booting.
+"""Saved machines, from which others start instead of booting.
 
 A machine is paused when it has booted and loaded what runs import (`emulation.vm.preloaded`).  Its
-RAM is a file, of which each machine that is loaded from it changes a copy of its own, page by page;
-the rest of its state is some hundred kilobytes.  The last few are kept in the cache, if the disk
-has room: about 250 MB each.
+RAM is a file, which each machine loaded from it copies on write, page by page; the rest of its
+state is some hundred kilobytes.  The last few are kept in the cache, if the disk has room: about
+250 MB each.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from emulation.vm import qemu
 
 FOLDER: Final = "saved"
 LOCK: Final = "saved.lock"
-"""Held while a machine boots: whoever needs the same one waits for it."""
+"""Held while a machine boots: other processes that need it wait."""
 NAMES: Final = ("ram", "state")
 KEPT: Final = 5
-"""Saved machines, those used last; another version of the code or of the image is another one."""
+"""Number of saved machines kept, those used last; each version of the code or image has its own."""
 TAG: Final = "booted"
-"""Name of the state in its qcow2."""
+"""Name of the state in its qcow2 file."""
 STATE: Final = "1G"
-"""Of the qcow2, at most."""
+"""Largest size of the qcow2 file."""
 PIECE: Final = 1 << 20
 
 
 def key_of(described: str, root: Path) -> str:
-    """Return the name of a saved machine: by its description, its image's file, and QEMU."""
+    """Return the name of a saved machine: a hash of its description, its image and QEMU."""
     files = [root.stat(), Path(qemu.find_qemu()).stat()]
     facts = [(status.st_size, status.st_mtime_ns) for status in files]
     return hashlib.sha256(repr((described, facts)).encode()).hexdigest()[:16]
 
 
 def kept(stack: ExitStack, folder: Path, memory: int) -> tuple[IO[bytes], IO[bytes]] | None:
-    """Open RAM and state of a saved machine with so many MiB; None if they are not there."""
+    """Open RAM and state of a saved machine with `memory` MiB; return None if there is none."""
     try:
         ram, state = (_open(stack, folder / name) for name in NAMES)
         if os.fstat(ram.fileno()).st_size != memory << 20:
@@ -75,7 +75,7 @@ def _open(stack: ExitStack, path: Path) -> IO[bytes]:
 
 @contextmanager
 def in_memory(name: str) -> Iterator[IO[bytes]]:
-    """Make a file that ends with this process, however that ends."""
+    """Make a file that vanishes with this process, however that ends."""
     with os.fdopen(os.memfd_create(f"testbed-{name}"), "w+b") as file:
         yield file
 
@@ -86,14 +86,14 @@ def path_of(file: IO[bytes]) -> Path:
 
 
 def keep(folder: Path, ram: IO[bytes], state: IO[bytes]) -> None:
-    """Keep a saved machine, if the disk has room, and only the last few."""
+    """Keep a saved machine, if the disk has room, and remove all but the last few."""
     try:
         folder.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as work:
             for name, file in zip(NAMES, (ram, state), strict=True):
                 _copy(file, Path(work, name))
             Path(work).chmod(0o755)
-            shutil.rmtree(folder, ignore_errors=True)  # what was damaged
+            shutil.rmtree(folder, ignore_errors=True)  # a damaged one
             Path(work).rename(folder)
         old = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)
         for path in old[:-KEPT]:
@@ -116,7 +116,7 @@ def _copy(file: IO[bytes], to: Path) -> None:
 
 
 def _written(descriptor: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each part of a file that is no hole."""
+    """Yield begin and end of each part of a file that is not a hole."""
     end = 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What one process at a time does, of all that share a cache."""
+"""A lock between processes that share a cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLL: Final = 0.2
 def locked(
     path: Path, interrupts: Interrupts | None, waits: Callable[[], object] | None = None
 ) -> Iterator[None]:
-    """Hold the lock of a file, made if need be; `waits` is called if another process has it.
+    """Hold the lock of a file, created if need be; `waits` is called if another process has it.
 
     Raises OSError if the file cannot be made, and KeyboardInterrupt.
     """

@@ -1,4 +1,4 @@
-"""Logs of machines: one file a boot, the last few kept, and the cause of an end in them."""
+"""Logs of machines: one file per boot, of which the last few are kept, and why a machine ended."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def failure(what: str, log: Path) -> VmError:
 
 
 def time_is_up(limit: float | None) -> str:
-    """Return what `failure` says of a machine that was ended after so many seconds."""
+    """Return the words for `failure` about a machine that was ended after `limit` seconds."""
     return f"was ended: it exceeded its time limit of {limit:g} s"
 
 
 def how_it_ended(code: int, errors: str) -> str:
-    """Return how QEMU ended, for `failure`, by its exit code and what it wrote to its errors."""
+    """Return how QEMU ended, for `failure`, from its exit code and its standard error."""
     if code < 0:
         return f"was killed by signal {-code}"
     if code:

@@ -6,7 +6,7 @@ log file.  `Machine` boots the guest, mounts the shares, runs commands one after
 down; `run_in_vm` does all that for one command.
 
 A booted emulated machine is saved (`emulation.vm.kept`), before it mounts anything of the host,
-with a process that has loaded what commands need (`emulation.vm.preloaded`): others begin there.
+with a process that has loaded what commands need (`emulation.vm.preloaded`): others start from it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ BOOT_LIMIT: Final = 120.0
 LOAD_LIMIT: Final = 600.0
 """Seconds until modules are loaded; 20 with emulation on an idle machine."""
 BOOT_WORK: Final = 40.0
-"""Processor seconds until then at the first boot, after which it is retried; measured: 3 to 6 with
-emulation, twice that beside others."""
+"""Processor seconds that the first boot may take until the agent answers, before it is retried;
+measured: 3 to 6 with emulation, twice that beside other machines."""
 SILENCE_LIMIT: Final = 120.0
 """Seconds without a sign of life after which the guest counts as hung."""
 CLOCK_LIMIT: Final = 5.0
@@ -56,7 +56,7 @@ CLOCK_INTERVAL: Final = 0.1
 BOOTS: Final = 4
 """Boots after which a clock that was always wrong is an error."""
 HANGS: Final = 2
-"""Hanging boots, about one in a hundred with emulation, after which that is an error."""
+"""Number of hanging boots that are an error; with emulation about one boot in a hundred hangs."""
 STOP_LIMIT: Final = 15.0
 """Seconds that a guest may take to power off."""
 WRAP_UP: Final = 60.0
@@ -84,7 +84,7 @@ class Machine:
         """Describe a machine; entering the context boots it.  The guest's console goes to `log`.
 
         `code` is a squashfs whose folders hide those of the same name in the first share.  With
-        `cache`, an emulated machine that has it is saved there, or begins with what is there.
+        `cache`, an emulated machine that has `code` is saved there, or starts from one saved there.
         """
         self.image, self.hardware, self.shares, self.log = image, hardware, tuple(shares), log
         self.boot_seconds = 0.0
@@ -132,7 +132,7 @@ class Machine:
     # -- begin and end -------------------------------------------------------------------------
 
     def _load_or_save(self, cache: Path) -> None:
-        """Begin with a machine that was saved, or boot one and save it."""
+        """Start from a saved machine, or boot one and save it."""
         hardware, target = self.hardware, self.shares[0].target
         described = f"{hardware} {len(self.shares)} {self._code} {target} {qemu.KERNEL_ARGUMENTS}"
         folder = cache / FOLDER / key_of(described, self.image.root)
@@ -144,7 +144,7 @@ class Machine:
                     self._boot((folder, *new_files(stack, hardware.memory)))
 
     def _load(self, folder: Path) -> bool:
-        """Begin with a saved machine, if it is there and its clock goes right."""
+        """Start from a saved machine, if there is one and its clock runs at the right rate."""
         with ExitStack() as stack:
             files = kept(stack, folder, self.hardware.memory)
             if files is None:
@@ -160,7 +160,7 @@ class Machine:
                 if self._set_up(None) is None:
                     return True
             except VmError:
-                pass  # it boots, which takes longer, or tells what is wrong
+                pass  # booting takes longer, but works or shows what is wrong
         self.kill()
         return False
 
@@ -257,7 +257,7 @@ class Machine:
             if is_right(low, high) or time.monotonic() > deadline:
                 break
         if saved is not None:
-            with suppress(VmError):  # it goes on all the same
+            with suppress(VmError):  # it goes on even if it cannot be saved
                 self._do("stop", f"savevm {TAG}")
                 keep(*saved)
             self._do("cont")
@@ -287,7 +287,7 @@ class Machine:
         raise self.failure("does not load the testbed's modules")
 
     def _mount_all(self) -> None:
-        """Mount shares and code; those of a saved machine were mounted where a share belongs."""
+        """Mount shares and code; in a saved machine the code is mounted where a share belongs."""
         if self._waiting:
             self._mount_code("unmount code")
         for number, share in enumerate(self.shares):
@@ -302,7 +302,7 @@ class Machine:
 
     def set_clock(self) -> None:
         """Set the guest's time of day, which drifts.  Raises `VmError`."""
-        self._heard = time.monotonic()  # nobody listened since the last command
+        self._heard = time.monotonic()  # nobody has listened since the last command
         self._read_clock()
 
     def _read_clock(self) -> Reading:
@@ -330,7 +330,7 @@ class Machine:
             raise VmError(f"the guest cannot mount {path}: {reply['error']}")
 
     def stop(self) -> None:
-        """Power off in order; kill the guest if it does not."""
+        """Power off cleanly; kill the guest if that fails."""
         if self._process is not None and self._process.poll() is None:
             try:
                 self.send(channel.message(op="poweroff"))

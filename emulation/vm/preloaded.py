@@ -1,11 +1,11 @@
-"""The process of a machine that does its job, with modules loaded.
+"""The process that does a machine's job, with modules preloaded.
 
     python -m emulation.vm.preloaded HOW ROOM
 
 It loads the modules of runs.  Then a `closed` machine (`emulation.vm.closed`) is paused by this
 process, another (`emulation.vm.machine`) by the host, and saved in that state
-(`emulation.vm.kept`): each job begins there, with random numbers of its own.  A command `python3 -m
-MODULE` need not load the modules again: it is run by a fork of this process, or by itself.
+(`emulation.vm.kept`): each job starts from there, with its own random numbers.  A command `python3
+-m MODULE` need not load the modules again: it runs in this process, or in a fork of it.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from typing import IO, Any, Final
 from emulation.network.warm import NURSERY, nursery, run_as_main
 
 MODULES: Final = Path(__file__).with_name("guest") / "modules"
-"""What runs and their helpers load, a line each."""
+"""Modules that runs and their helpers load, one per line."""
 TOP: Final = "testbed"
 """The package whose modules look at the terminal when they are loaded."""
 TERMINAL: Final = "/dev/hvc0"
 CODE: Final = Path("/testbed")
-"""Where the guest has the project's code, its working folder."""
+"""Where the guest sees the project's code, its working folder."""
 JOB: Final = Path("/job")
 FILES: Final = JOB / "files"
-"""Where the guest has the folder of the host."""
+"""Where the guest sees the host's folder."""
 REGION: Final = "/dev/region2"
 """The memory with the job: an archive of `DESCRIPTION` and of the files that `unpack` places."""
 DESCRIPTION: Final = "job.json"
-"""Command, environment, seed, and whether its errors are to come with its output."""
+"""Command, environment, seed, and whether standard error is merged into the output."""
 SOCKET: Final = "/run/testbed.nursery"
 WATCHDOG: Final = 0x443
 AT_ONCE: Final = b"\x0f"
-"""What sets a watchdog (QEMU's ib700) off if it is written there: it pauses the machine."""
+"""Written to the port `WATCHDOG`, it sets off QEMU's ib700, which pauses the machine."""
 AWAKE: Final = 60.0
-"""Jobs begin at a multiple of so many seconds after the boot; it takes less."""
+"""Jobs begin at a multiple of so many seconds after the boot, which takes less."""
 ADD_ENTROPY: Final = 0x40085203
 RESEED: Final = 0x5207
-"""Requests to Linux's random numbers (random(4)): count these bits as random, and use them now."""
+"""Requests to /dev/urandom (random(4)): count these bits as random, and use them now."""
 
 
 def closed() -> None:
@@ -61,7 +61,7 @@ def closed() -> None:
     Raises OSError and `tarfile.TarError` if there is none.
     """
     pause()
-    # Whoever looked for partitions has read the region before the job was there.
+    # The kernel's search for partitions has read the region before the job was there.
     subprocess.run(["/bin/busybox", "blockdev", "--flushbufs", REGION], check=True)
     with Path(REGION).open("rb") as region:
         job = unpack(region)
@@ -75,7 +75,7 @@ def closed() -> None:
 
 
 def piped() -> None:
-    """Say that the modules are loaded; be the job that comes by standard input, if any does."""
+    """Report that the modules are loaded; do the job that comes by standard input, if any."""
     print(flush=True)
     job = json.loads(sys.stdin.readline() or "null")
     if job is None:  # the machine ends
@@ -109,7 +109,7 @@ def start_nursery() -> None:
 
 
 def take_terminal() -> None:
-    """Make the machine's terminal that of this session, and its standard streams."""
+    """Make the machine's terminal this session's, and use it for the standard streams."""
     terminal = os.open(TERMINAL, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(terminal, descriptor)
@@ -124,9 +124,9 @@ def take_terminal() -> None:
 def pause() -> None:
     """Have the machine paused while it sleeps; return `AWAKE` seconds after its boot.
 
-    The moment at which it is paused is not the same each time, but that changes nothing of what it
-    does before and after; and QEMU cannot miss it: its main thread, which pauses the machine, is
-    also the one that sets the clock forward while it sleeps.
+    It is not paused at the same moment each time, but that changes nothing of what it does before
+    and after; and QEMU cannot miss the pause: its main thread, which pauses the machine, is also
+    the one that sets the clock forward while it sleeps.
     """
     port = os.open("/dev/port", os.O_WRONLY)
     os.pwrite(port, AT_ONCE, WATCHDOG)
@@ -150,7 +150,7 @@ def unpack(archive: IO[bytes]) -> dict[str, Any]:
 
 
 def renew_randomness(seed: int) -> None:
-    """Make random numbers follow from a seed."""
+    """Seed the kernel's random numbers."""
     bits = hashlib.sha512(str(seed).encode()).digest()
     with Path("/dev/urandom").open("wb") as device:
         fcntl.ioctl(device, ADD_ENTROPY, struct.pack("ii", 8 * len(bits), len(bits)) + bits)
@@ -158,7 +158,7 @@ def renew_randomness(seed: int) -> None:
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], *, merged: bool) -> None:
-    """Run the command in this process, which ends with it; `merged`, its errors are output."""
+    """Run the command in this process, which ends with it; `merged`: errors go to the output."""
     os.environ.update({NURSERY: SOCKET, **environment})
     time.tzset()
     if merged:
@@ -170,7 +170,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], *, merged: bool)
 
 
 def main(how: str) -> None:
-    """Load, and do the job."""
+    """Load the modules, and do the job."""
     for module in MODULES.read_text(encoding="ascii").split():
         importlib.import_module(module)
     gc.collect()

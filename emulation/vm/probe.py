@@ -81,7 +81,7 @@ def quick_obstacle() -> str | None:
 
 
 def cached_verdict(cache: Path, key: str | None = None) -> KvmVerdict | None:
-    """Return the cached verdict, with `key` only one for that key; None if there is none."""
+    """Return the cached verdict (with `key`: only if it is for that key); None if there is none."""
     try:
         kept = json.loads((cache / "kvm.json").read_text(encoding="utf-8"))
         if key is not None and kept["key"] != key:

@@ -44,7 +44,7 @@ KERNEL_ARGUMENTS: Final = (
     "transparent_hugepage=never",
 )
 CLOSED_ARGUMENTS: Final = ("testbed.closed", "nokaslr")
-"""Further ones of a closed machine: the second makes addresses the same each time."""
+"""Further arguments of a closed machine: the second makes addresses the same each time."""
 CLOSED_DATE: Final = "2026-01-01T00:00:00"
 """When a closed machine boots, by its own clock, UTC."""
 EMULATED: Final = "max,erms=off,fsrm=off,avx=off,avx2=off"
@@ -53,7 +53,7 @@ emulated AVX, which the C library and NumPy would use, is slower than SSE."""
 PAGE: Final = 2 << 20
 """Bytes: files that are a guest's memory are multiples of it."""
 MOST: Final = "16G"
-"""Of a closed machine's memory and files together."""
+"""Limit of a closed machine's memory and files together."""
 
 
 class Bootable(Protocol):
@@ -115,7 +115,7 @@ def boot_options(
 ) -> list[str]:
     """Return the command that boots a kernel, whose messages go to the file `serial`.
 
-    `boots` are the kernel and its initramfs; without, the machine is to be loaded.
+    `boots` are the kernel and its initramfs; without them the machine is to be loaded.
     """
     if hardware.accelerator == "kvm":
         processor, accelerator = "host", "kvm"
@@ -152,7 +152,7 @@ def closed_options(
 
     With `boots`, a kernel and an initramfs, it is to boot and keeps its RAM in `ram`; when the
     guest asks for it, it pauses (`emulation.vm.preloaded`).  Without, it is to be loaded, and
-    changes a copy of its own of `ram`.  Either waits for the monitor's word.
+    copies `ram` on write.  Either way it waits for a command to the monitor.
     """
     options = [
         *_common(),
@@ -160,7 +160,7 @@ def closed_options(
         # One thread executes instructions, and their number is the time, 1 ns each; when all
         # processes sleep, it is set forward to the next timer.  Without recording, QEMU's main
         # thread may do that before the executing thread has counted the last instructions, some
-        # three times in 100,000; what is recorded is of no use.
+        # three times in 100,000; the recording itself is not needed.
         *("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null"),
         *("-cpu", f"{EMULATED},rdrand=off,rdseed=off", "-smp", "1"),
         *("-m", f"{memory}M,slots={len(files) + 1},maxmem={MOST}"),
@@ -174,7 +174,7 @@ def closed_options(
         options += _kernel(*boots, (*KERNEL_ARGUMENTS, *CLOSED_ARGUMENTS))
     for number, path in enumerate((*files, results)):
         writable = path is results
-        # What is shared is not saved.
+        # Shared memory is not saved.
         options += _memory(
             f"file{number}", path, path.stat().st_size, "on" if writable else "on,readonly=on"
         )
@@ -186,19 +186,19 @@ def closed_options(
 def saved_options(ram: Path, state: Path, memory: int, monitor: int, *, boots: bool) -> list[str]:
     """Return the options of a machine that is saved after it `boots`, or else is to be loaded.
 
-    See `closed_options`.  Either waits for the monitor's word.
+    See `closed_options`.  Either way it waits for a command to the monitor.
     """
     return [
         *("-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control"),
         *("-drive", f"if=none,id=state,format=qcow2,file={_plain(state)}"),
-        "-S",  # what is said to the monitor of a closed machine while it runs would disturb it
+        "-S",  # commands to the monitor of a running closed machine would disturb it
         *("-machine", "memory-backend=ram"),
         *_memory("ram", ram, memory << 20, "on" if boots else "off"),
     ]
 
 
 def _kernel(kernel: Path, initramfs: Path, arguments: Sequence[str]) -> list[str]:
-    """Return the options for a kernel; QEMU would write it over that of a machine to be loaded."""
+    """Return the options for a kernel, which would overwrite that of a machine to be loaded."""
     return [
         *("-kernel", _plain(kernel), "-initrd", _plain(initramfs)),
         *("-append", " ".join(arguments)),
@@ -211,7 +211,7 @@ def _memory(name: str, path: Path, size: int, shared: str) -> list[str]:
 
 
 def pad(path: Path) -> None:
-    """Lengthen a file so that it can be memory of a closed machine.  Raises OSError."""
+    """Pad a file so that it can be memory of a closed machine.  Raises OSError."""
     os.truncate(path, -(-path.stat().st_size // PAGE) * PAGE)
 
 

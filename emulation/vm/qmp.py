@@ -26,14 +26,14 @@ class Qmp:
         """Names of the events so far."""
 
     def begin(self) -> None:
-        """Begin; what machines share with files is not to be saved.  Raises as `do`."""
+        """Begin; memory that is shared with files is not to be saved.  Raises as `do`."""
         self.begun = True
         self.do("qmp_capabilities")
         capability = {"capability": "x-ignore-shared", "state": True}
         self.do("migrate-set-capabilities", capabilities=[capability])
 
     def do(self, command: str, **arguments: Any) -> Any:
-        """Execute a command; return what it answers.
+        """Execute a command; return the answer.
 
         Raises `VmError` if it fails, and EOFError if the machine is gone.
         """
@@ -50,7 +50,7 @@ class Qmp:
                 return answer["return"]
 
     def human(self, line: str) -> None:
-        """Execute a command for people, which says nothing unless it fails.  Raises as `do`."""
+        """Execute a human monitor command, which prints only errors.  Raises as `do`."""
         text = self.do("human-monitor-command", **{"command-line": line})
         if text:
             raise VmError(f"QEMU refuses {line}: {text.strip()}")
@@ -61,7 +61,7 @@ class Qmp:
         return event in self.events
 
     def _next(self, limit: float | None) -> Mapping[str, Any] | None:
-        """Return the next message, an event's too; None if there is none in time."""
+        """Return the next message, which may be an event; None if none comes in time."""
         while b"\n" not in self._data:
             if not select.select([self._socket], [], [], limit)[0]:
                 return None

@@ -117,7 +117,7 @@ def run_waiting(
 ) -> int:
     """Run a command in a machine whose clock waits; return its exit code.
 
-    The guest has `folder` as `FILES`, which its output on this terminal calls `shown`.
+    The guest sees `folder` as `FILES`, which becomes `shown` in the output on this terminal.
     Raises `VmError`, KeyboardInterrupt.
     """
 

@@ -1,4 +1,4 @@
-"""A booted closed machine, saved (`emulation.vm.kept`): each job begins with it.
+"""A booted closed machine, saved (`emulation.vm.kept`): each job starts from it.
 
 It pauses itself when it has booted and loaded what runs import (`emulation.vm.preloaded`).  As
 booting is the same each time, it makes no difference which boot was saved.
@@ -61,7 +61,7 @@ class Closed:
         )
 
     def key(self) -> str:
-        """Return the name of this machine's saved state: by all that booting depends on."""
+        """Return the name of this machine's saved state: a hash of all that booting depends on."""
         nowhere = Path(os.devnull)
         options = self.options(self.job, self.job, (nowhere, nowhere), 0, boots=True)
         return key_of(re.sub(r"/fd/\d+", "", " ".join(options)), self.image.root)
@@ -98,7 +98,7 @@ def running(
     *,
     boots: bool,
 ) -> Iterator[tuple[subprocess.Popen[bytes], Qmp, Callable[[], VmError]]]:
-    """Start a machine for the duration of the block; the last item says how it has ended.
+    """Start a machine for the duration of the block; the last item returns how it ended.
 
     Raises `VmError` if it does not start.
     """

@@ -1,6 +1,6 @@
-"""The checks that `vm test` runs inside the guest: whether the machine serves its purpose.
+"""The checks that `vm test` runs inside the guest: whether the machine works.
 
-Each step raises `StepError` with a line that says what is wrong; the others run all the same.
+A step that fails raises `StepError` with a line that says what is wrong; the others still run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def switch() -> str:
 
 
 def emulated_links() -> str:
-    """Delay packets by traffic control."""
+    """Delay packets with traffic control."""
     load("sch_netem")
     command("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
     shown = command("tc", "qdisc", "show", "dev", "lo")

@@ -77,7 +77,7 @@ def move_up(path: Path) -> list[Path]:
     moved: list[Path] = []
     for entry in sorted(path.iterdir()):
         target, number = path.parent / entry.name, 1
-        while target.exists():  # another run of the same second
+        while target.exists():  # another run started in the same second
             number += 1
             target = path.parent / f"{entry.name}-{number}"
         entry.rename(target)

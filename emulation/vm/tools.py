@@ -1,4 +1,4 @@
-"""The programs of the host that build and boot an image."""
+"""The host's programs that build and boot an image."""
 
 from __future__ import annotations
 

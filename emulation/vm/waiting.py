@@ -1,10 +1,10 @@
 """The `machine` backend: hwsim in a closed virtual machine, whose clock counts instructions.
 
-All that runs in a scenario on hwsim runs there as it is: the kernel's network stack and mac80211,
-hostapd, wpa_supplicant, Open vSwitch and the controller, node apps, recorders.  But the guest's
-time is its own (`emulation.vm.closed`): it is never late by the host's load, and the same scenario
-gives the same captures, byte for byte.  The scenario's files go in before it boots, and its
-captures come out after it is off.
+Everything that runs in a scenario on hwsim runs there unchanged: the kernel's network stack and
+mac80211, hostapd, wpa_supplicant, Open vSwitch and the controller, node apps, recorders.  But the
+guest's time is its own (`emulation.vm.closed`): the host's load never makes it late, and the same
+scenario gives the same captures, byte for byte.  The scenario's files go in before it boots, and
+its captures come out after it is off.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from emulation.vm.qemu import MEMORY
 from emulation.vm.run import image_in_use
 
 WITHOUT_PROMPT: Final = frozenset({"machine", "virtual"})
-"""Backends whose time does not wait for anybody: they have no prompt, and no live page."""
+"""Backends that do not run in real time: they have no prompt, and no live page."""
 INNER: Final = "hwsim"
 """The backend in the guest."""
 MEMORY_OF_NONE: Final = 1536
@@ -82,7 +82,7 @@ class MachineBackend:
 
 
 def memory_for(nodes: int) -> int:
-    """Return how much memory the guest gets, MiB: by powers of two, as each is booted apart."""
+    """Return how much memory the guest gets, MiB: a power of two, as each size is booted anew."""
     needed = MEMORY_OF_NONE + MEMORY_OF_A_NODE * nodes
     return max(MEMORY, 1 << (needed - 1).bit_length())
 

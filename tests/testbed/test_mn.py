@@ -47,7 +47,7 @@ def check_answers(seen: str) -> None:
     assert re.search(r"  iperf +iperf \[NODE OTHER", seen)
     assert re.search(r"\(5\.1, 5\.0, 0\.0\)\n.*\n.*\n\(5\.0, 5\.1, 0\.0\)", seen)
     assert re.search(r"heard at -\d\d\.\d+ dBm", seen)
-    assert re.search(r"radio +sent +tries more .*\nsta1-wlan0 +\d+ ", seen)
+    assert re.search(r"radio +sent +retries .*\nsta1-wlan0 +\d+ ", seen)
     assert "Not connected." in seen.partition("link sta2 ap1 down")[2]
     assert "there is no node sta9" in seen
     assert "*** soon is not a time: give seconds up to 600" in seen
@@ -236,7 +236,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "address": (
         "from mn_wifi.net import Mininet_wifi\nnet = Mininet_wifi()\n"
         "net.addStation('sta1', ip='10.0.0.300/8')\nnet.build()\n",
-        r"mn: bad.py:4: sta1-wlan0: 10.0.0.300/8 is not an address: give one as 10.0.0.1/8 or",
+        r"mn: bad.py:4: sta1-wlan0: 10.0.0.300/8 is not an address: give one like 10.0.0.1/8 or",
     ),
     "leaves": ("import sys\nsys.exit('no luck')\n", r"mn: bad.py:2: no luck"),
 }

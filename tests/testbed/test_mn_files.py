@@ -93,7 +93,7 @@ def test_check_says_runs_only_of_what_runs(tmp_path: Path) -> None:
         "runs.py: runs\n",
         "waits.py: runs so far: it was still at line 6: give more seconds with --for\n",
         "daemon.py: runs with a limit: program no-such-daemon: it is missing",
-        "mac.py: cannot: line 3: sta1: mac='00:00:1' is no Ethernet address: give 02:",
+        "mac.py: cannot: line 3: sta1: mac='00:00:1' is not an Ethernet address: give 02:",
         "3 of 4 scripts run",
     ):
         assert line in done.stdout + done.stderr

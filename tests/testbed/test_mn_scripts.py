@@ -52,7 +52,7 @@ def test_passphrases_bounds_and_a_gateway(tmp_path: Path) -> None:
     slowest = "frames are sent at 6 Mb/s, the slowest rate of 802.11g"
     assert f"ap1-wlan1: a link slower than 6 Mb/s: {slowest}" in errors
     assert "addNAT: the script's network is isolated and has no way out" in errors
-    assert "sta2-wlan0: no passphrase, so that of the access point" in errors
+    assert "sta2-wlan0: no passphrase, so the access point's is used" in errors
 
 
 def test_several_radios_media_and_bridges_without_wires(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_topology_with_a_controller_of_its_own(tmp_path: Path) -> None:
         "mode='be': 802.11be runs with the rates of 802.11n",
         "addAccessPoint('ap1', cls=UserAP): it is an Open vSwitch bridge",
         "addAccessPoint(wps_state='2'): PINs are compared",
-        "aodv.load_module(sta1-wlan0): Mininet-WiFi's aodv is a kernel module of 2010",
+        "aodv.load_module(sta1-wlan0): Mininet-WiFi's aodv is a kernel module from 2010",
         "useExternalProgram(port=8813): sumo runs without TraCI",
     ):
         assert limit in errors

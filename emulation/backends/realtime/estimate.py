@@ -1,4 +1,4 @@
-"""Estimates, before it starts, whether this machine can keep a run in real time."""
+"""Estimates, before a run starts, whether this machine can keep it in real time."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ STATION_MEMORY: Final = 4 << 20
 STATION_SECONDS: Final = 0.02
 """Seconds until one more node is ready, on two cores; 1,000 took 16 s (docs/backends.md)."""
 A_CORE: Final = 250
-"""Nodes with the default scenario's traffic for which one core keeps real time: two cores did for
+"""Nodes with the default scenario's traffic for which one core keeps real time: two cores did with
 500; with 1,000 the clients were somewhat late (docs/backends.md)."""
 RECEPTION: Final = 1e-4
-"""Processor seconds of a frame that a node receives: medium, captures, node app.
+"""Processor seconds for each frame that a node receives: medium, captures, node app.
 
 0.09 to 0.12 ms for beacons with 12 neighbours (tests/benchmarks/tap_load.py)."""
 CARRIED: Final = 0.7
@@ -100,7 +100,7 @@ def check(
     received: float = 0.0,
     events: float = 0.0,
 ) -> str | None:
-    """Return a warning if a run of so many nodes will hardly keep real time, else None.
+    """Return a warning if a run of so many nodes is unlikely to keep real time, else None.
 
     `available` is memory in bytes and `cores` their number: this machine's unless given; `received`
     are beacons a second and `events` frames with events, of all nodes.  Raises `BackendError` if
@@ -112,7 +112,7 @@ def check(
     if needed > available:
         raise BackendError(
             f"{nodes:,} nodes need about {needed / 1e9:.1f} GB of memory, and "
-            f"{available / 1e9:.1f} GB are free: {ELSEWHERE}"
+            f"only {available / 1e9:.1f} GB are free: {ELSEWHERE}"
         )
     cores = cores or len(os.sched_getaffinity(0))
     both = received + events
@@ -122,13 +122,13 @@ def check(
         less = "publish less often" if events > received else "raise hello_interval"
         return (
             f"{what} alone are received {both:,.0f} times a second, which takes about "
-            f"{both * RECEPTION:.1f} of {cores} cores: the run will hardly keep real time; "
+            f"{both * RECEPTION:.1f} of {cores} cores: the run is unlikely to keep real time; "
             f"{less}, or {ELSEWHERE}"
         )
     if nodes <= cores * A_CORE:
         return None
     return (
         f"{nodes:,} nodes keep real time on {cores} cores only if they send little: with the "
-        f"traffic of the default scenario some {cores * A_CORE} do; they take about "
+        f"default scenario's traffic only about {cores * A_CORE} do; this run takes about "
         f"{needed / 1e9:.1f} GB of memory and {nodes * STATION_SECONDS:.0f} s to start: {ELSEWHERE}"
     )

@@ -1,6 +1,6 @@
 """Faults in real time: of node apps by signals, of radios by requests to the medium.
 
-`Faults` makes those of a scenario at their times, and others on request, as at a prompt.  A node
+`Faults` injects those of a scenario at their times, and others on request, as at a prompt.  A node
 app is killed without warning, and restarted as a service manager would.
 """
 
@@ -23,10 +23,10 @@ from nodeapp.wire import BROADCAST
 
 
 class Faults:
-    """Makes faults; `kill(name)` and `start(name)` are those of the run's node apps.
+    """Injects faults; `kill(name)` and `start(name)` are those of the run's node apps.
 
     The medium at `medium_control` makes those of radios, the position servers at `gpsd_control`
-    those of positions.  Node apps start with the clocks that they have.
+    those of positions.  Those of clocks are made when node apps start, not here.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Faults:
         self._misplacing: list[Fault] = []
         """Active faults of positions."""
         self._number = itertools.count()
-        self._lock = threading.RLock()  # a prompt may make faults concurrently
+        self._lock = threading.RLock()  # a prompt may inject faults concurrently
         self._queue: list[tuple[float, int, bool, Fault]] = []
         for fault in scenario.faults:
             self._push(fault.start, True, fault)
@@ -59,7 +59,7 @@ class Faults:
         return self._queue[0][0] if self._queue else float("inf")
 
     def pass_time(self, now: float) -> None:
-        """Make and end what is due at `now`, seconds into the run.  Raises `BackendError`."""
+        """Begin and end what is due at `now`, seconds into the run.  Raises `BackendError`."""
         while self.next <= now:
             with self._lock:
                 _, _, begins, fault = heapq.heappop(self._queue)
@@ -69,7 +69,7 @@ class Faults:
                 self.end(fault)
 
     def begin(self, fault: Fault) -> None:
-        """Make a fault now; it ends at its end time, if it has one.
+        """Begin a fault now; it ends at its end time, if it has one.
 
         Raises `BackendError` if it is refused.
         """

@@ -1,8 +1,8 @@
 """The helper processes of a run: its medium, position servers, recorder, driver, switch...
 
-All of them are `python -m MODULE CONFIG.json`, forked from a warm process
-(`emulation.network.warm`), or a program that a backend starts itself; all carry the run's mark
-(`emulation.network.processes`) and end with it.
+Each is `python -m MODULE CONFIG.json`, forked from a warm process (`emulation.network.warm`), or a
+program that a backend starts itself; all carry the run's mark (`emulation.network.processes`) and
+end with it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Helpers(dict[str, Process]):
     def wait(self, condition: Callable[[], bool], limit: float | None = None) -> bool:
         """Wait until a condition holds, at most `limit` or `START_LIMIT` seconds.
 
-        Return whether it does.  KeyboardInterrupt if the run is to end.
+        Return whether it does.  Raises KeyboardInterrupt if the run is to end.
         """
 
         def holds() -> bool:

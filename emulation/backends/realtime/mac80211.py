@@ -18,7 +18,7 @@ LOADING: Final = 60.0
 MONITOR: Final = "hwsim0"
 """The module's interface that shows every frame of every radio once, and its ACK."""
 ASSOCIATION_LIMIT: Final = 30.0
-"""Seconds for stations to find an access point at the start; some may be out of reach."""
+"""Seconds that stations have to find an access point at the start; some may be out of reach."""
 
 
 class Mac80211Backend(RealTimeBackend):

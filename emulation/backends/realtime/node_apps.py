@@ -1,4 +1,4 @@
-"""The node apps of a run: one process a node, in the node's network namespace."""
+"""The node apps of a run: one process per node, in the node's network namespace."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class NodeApps(dict[str, Process]):
     ) -> list[str]:
         """Wait until the middleware of every node is connected, at most `CONNECTING` seconds.
 
-        Return the nodes whose is not, none without a middleware; `pids` as for `await_answers`.
+        Return the nodes whose middleware is not; `pids` as for `await_answers`.
         """
         if self._scenario.protocol.name not in registry.MIDDLEWARE:
             return []
@@ -150,7 +150,7 @@ class NodeApps(dict[str, Process]):
         wait: Callable[[Callable[[], bool]], bool],
         is_awaited: Callable[[bytes], bool],
     ) -> list[str]:
-        """Ask the node apps for their status until each has ended or gives one that is awaited.
+        """Ask the node apps for their status until each has ended or reports an awaited one.
 
         Return those that do neither before `wait` gives up, in order.
         """

@@ -36,7 +36,7 @@ class OwnMediumRun(MininetRun):
         }
         if self.logs_losses:
             config["losses"] = str(self.folder.losses)
-            service_of(scenario.protocol.name)  # whose file declares them
+            service_of(scenario.protocol.name)  # loads the file that declares them
             config["event_kinds"] = sorted(event_kinds())
         if scenario.contacts is not None:
             index = {node.id: at for at, node in enumerate(scenario.nodes)}
@@ -75,7 +75,7 @@ class OwnMediumRun(MininetRun):
             self.signs["resolver"] = Replaced(ready)
 
     def _route(self, kind: str) -> None:
-        """Configure the interfaces for a middleware, and start what routes beneath it."""
+        """Configure the interfaces for a middleware, and start the routing beneath it."""
         if kind == "none":
             self.net.configure(arp=True)
             return

@@ -1,6 +1,6 @@
 """IP routing beneath a middleware: all kernels forward, over several hops of the radio.
 
-    none     no routes: a node reaches its neighbours alone
+    none     no routes: a node reaches only its neighbours
     static   shortest paths, set by the testbed (`emulation.network.routes`)
     babel    Debian's babeld in every namespace (RFC 8966)
 
@@ -29,12 +29,12 @@ from nodeapp.pubsub import registry
 
 CONVERGENCE: Final = 60.0
 """Seconds that a routing protocol may take to find all routes before a run begins without them."""
-ADVICE: Final = "routing=static needs none"
+ADVICE: Final = "routing=static does not"
 BABELD: Final = "babeld"
 
 
 def routing_of(scenario: Scenario) -> str | None:
-    """Return what routes beneath a scenario's middleware; None if it has no middleware."""
+    """Return the routing beneath a scenario's middleware; None if it has no middleware."""
     if scenario.protocol.name not in registry.MIDDLEWARE:
         return None
     return str(scenario.protocol.parameters["routing"])
@@ -51,7 +51,7 @@ def obstacle(scenario: Scenario) -> str | None:
 
 
 class IpRouting:
-    """Starts what routes, as helpers of a run; `nodes` are `RealTimeRun.described`."""
+    """Starts the routing, as helpers of a run; `nodes` are `RealTimeRun.described`."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class IpRouting:
         self._medium = medium
 
     def start(self) -> Mapping[str, Sign]:
-        """Let the kernels forward and start what routes; return signs of life to watch."""
+        """Let the kernels forward, and start the routing; return signs of life to watch."""
         for node in self._nodes:
             with network_namespace(node["pid"]):
                 self._forward(node["interface"])
@@ -122,7 +122,7 @@ class IpRouting:
     def await_routes(self) -> str | None:
         """Wait until every node has a route to every other within reach.
 
-        Return what is missing after `CONVERGENCE`, in a line.
+        Return what is missing after `CONVERGENCE`, in one line; None if nothing is.
         """
         if self._kind != "babel":
             return None

@@ -1,10 +1,10 @@
-"""One run in real time: the common course of backends whose nodes are processes in namespaces.
+"""One run in real time: the steps common to backends whose nodes are processes in namespaces.
 
     Mininet node (namespace, shell) ── node app ── UDP ── kernel ── radio interface
                                                                           │
                                               the medium: whatever the backend has for it
 
-Processes of a run, all children of the command line and ended with it: one node app a node, the
+Processes of a run, all children of the command line and ended with it: a node app per node, the
 position servers (`emulation.network.gpsd`), the recorder (`capture`), the workload driver
 (`emulation.network.driver`), and what the backend adds.  Namespaces and the devices in them vanish
 with the processes that hold them; nothing is ever created in the root namespace, and concurrent
@@ -20,7 +20,7 @@ A backend subclasses `RealTimeRun` and overrides its hooks, which are called in 
     start_access_points   only with access points: their radios serve stations
     air                   captures begin: an interface that shows all radios, if there is one
     associate             only with access points: stations look for one
-    await_associations    only with access points: until stations had time to find one
+    await_associations    only with access points: until stations have had time to find one
     begin                 everything is ready: time 0 of the scenario is known
     check                 again and again while the run goes on
     medium_figures        at the end: the medium's figures
@@ -125,7 +125,7 @@ class RealTimeRun(ABC):
         self._watchdog = Watchdog(self.helpers, self.nodes, self.signs, self.now)
         controls = self.medium_control, self.gpsd_control
         self.faults = Faults(scenario, *controls, self._kill, self._start_again)
-        """Makes the scenario's faults, and others on demand."""
+        """Injects the scenario's faults, and others on demand."""
         self._cpu = CpuSampler()
         self._began = time.monotonic()
 
@@ -450,7 +450,7 @@ class RealTimeRun(ABC):
         except OSError as error:
             self.ended = "failed"
             lost = read_json(self._recorder_status).get("write_errors", 0)
-            cause = f"{explained(error)}; {lost} packets are in no capture"
+            cause = f"{explained(error)}; {lost} packets were not captured"
             self.problems.append(f"the run failed: {cause}")
             raise
         finally:
@@ -459,7 +459,7 @@ class RealTimeRun(ABC):
         self.stop_radios()
 
     def _usage(self) -> Usage:
-        """Return what the nodes' processes have used: node apps and what routes beneath them."""
+        """Return what the nodes' processes have used: node apps and routing daemons."""
         processes = [(name, process.pid) for name, process in self.nodes.items()]
         for name, process in self.helpers.items():
             _, _, node = name.partition(" of ")

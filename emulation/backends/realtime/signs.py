@@ -55,7 +55,7 @@ class Heartbeat:
         self._dialect = dialect
         self._peer: socket.socket | None = None
         self._name: Path | None = None
-        """File of the own socket, to which datagrams are answered."""
+        """File of our own socket, to which answers to datagrams are sent."""
         self._asked = float("-inf")
         self._awaits = False
 

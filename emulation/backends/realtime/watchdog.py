@@ -22,9 +22,9 @@ from emulation.network.processes import Process, doing
 
 LIMIT: Final = 10.0
 """Seconds without a sign of life after which a helper counts as hung; listing all links of
-thousands of radios stalls a medium for some of them."""
+thousands of radios stalls a medium for several."""
 STARVED: Final = 60.0
-"""The same for a helper that got no processor."""
+"""The same for a helper that hardly gets a processor."""
 BETWEEN: Final = 1.0
 """Seconds between checks."""
 FRESH: Final = 3.0
@@ -133,7 +133,7 @@ class Watchdog:
         silent = time.monotonic() - since
         if silent <= LIMIT:
             return False
-        # The main thread may be waiting for another one that gets on.
+        # The main thread may be waiting for another one that makes progress.
         hardly_ran = spent(process.pid) < self._spent.get(name, 0.0) + LIMIT / 2
         starved = hardly_ran and wants_to_run(process.pid)
         return not starved or silent > STARVED
@@ -143,6 +143,6 @@ class Watchdog:
         silent = time.monotonic() - self._alive[name]
         raise BackendError(
             f"the {name} has hung since {max(0.0, self._now() - silent):.1f} s of the scenario: no "
-            f"sign of life for {silent:.0f} s ({doing(process)}); what was captured after that is "
-            "not to be trusted"
+            f"sign of life for {silent:.0f} s ({doing(process)}); do not trust what was captured "
+            "after that"
         )

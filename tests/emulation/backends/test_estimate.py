@@ -16,7 +16,7 @@ def test_a_run_that_is_too_large_is_refused_or_warned_of_before_it_starts() -> N
     assert warning is not None
     assert "1,000 nodes keep real time on 2 cores only if they send little" in warning
     assert "about 4.2 GB of memory and 20 s to start" in warning
-    with pytest.raises(BackendError, match=r"5,000 nodes need about 21.0 GB .*, and 8.6 GB are"):
+    with pytest.raises(BackendError, match=r"5,000 nodes need about 21.0 GB .* only 8.6 GB are"):
         check(5000, available=8 << 30, cores=2)
 
 

@@ -164,7 +164,7 @@ def test_radios_of_the_kernel_refuse_what_only_the_own_medium_can(
     tmp_path: Path, fault: str
 ) -> None:
     for backend, message in (
-        (HwsimBackend(), rf"between radios of the kernel .*\({fault}\): leave it out"),
+        (HwsimBackend(), rf"has no fault of kind .*\({fault}\): leave it out"),
         (MininetWifiBackend(), rf"cannot make radio faults \({fault}\): leave them"),
     ):
         with pytest.raises(BackendError, match=message):

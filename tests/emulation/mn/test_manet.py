@@ -124,9 +124,9 @@ def test_a_daemon_that_is_missing_is_a_limit_with_advice(
     assert node.commands == []
     advice = {"babel": "babeld is missing; apt-get install babeld",
               "batmand": "batmand is missing; apt-get install batmand",
-              "olsrd": "olsrd is missing; Debian has no package of it",
-              "olsrd2": "olsrd2_static is missing; Debian has no package of it",
-              "aodv": "a kernel module of 2010"}[protocol]  # fmt: skip
+              "olsrd": "olsrd is missing; Debian does not package it",
+              "olsrd2": "olsrd2_static is missing; Debian does not package it",
+              "aodv": "a kernel module from 2010"}[protocol]  # fmt: skip
     (limit,) = net.session.limits
     assert limit.startswith(f"proto={protocol!r}: no routing daemon is started: ")
     assert advice in limit

@@ -95,7 +95,7 @@ def test_a_script_has_every_model_there_is(monkeypatch: pytest.MonkeyPatch) -> N
         ways, again = plans_of(options, one, other), plans_of(options, one, other)
         assert [plan(30.0) for plan in ways] == [plan(30.0) for plan in again]
         assert ways[0](30.0) != ways[1](30.0)
-    with pytest.raises(ScriptError, match=r"model='Still'\): there are RandomDirection, .*CRP"):
+    with pytest.raises(ScriptError, match=r"model='Still'\): choose from RandomDirection, .*CRP"):
         models.check_model("Still")
     with pytest.raises(ScriptError, match=r"'GaussMarkow'\) \(did you mean GaussMarkov\?\): there"):
         models.check_model("GaussMarkow")
@@ -156,7 +156,7 @@ def test_models_have_the_options_of_scripts() -> None:
     assert sum(each > 1.499 for each in walked) > 900  # but at the borders
     calm = speeds("GaussMarkov", {"velocity_mean": 1.2, "variance": 0.0})
     assert all(abs(each - 1.2) < 0.01 for each in calm)
-    with pytest.raises(ScriptError, match="constantVelocity='fast': give a number"):
+    with pytest.raises(ScriptError, match="constantVelocity='fast': give a speed in m/s"):
         speeds("RandomWalk", {}, constantVelocity="fast")  # type: ignore[arg-type]
     for mean in (0.5, 2.5):
         with pytest.raises(ScriptError, match=rf"velocity_mean={mean}: .* min_v=1 to max_v=2 m/s"):

@@ -42,7 +42,7 @@ def test_a_missing_name_has_a_reason(session: Session) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "reason"),
     [
-        ("node", "physicalAP", "needs a card of this machine"),
+        ("node", "physicalAP", "needs a physical wireless card"),
         ("link", "managed", r"set a radio's mode by net\.addLink"),
         ("plot", "Plot2D", "there is no window: use --live"),
         ("mobility", "Mobility", r"set motion by net\.setMobilityModel"),
@@ -85,7 +85,7 @@ def test_a_limit_is_said_once_and_an_unknown_option_is_refused(
         session.check_options("Mininet_wifi", {"nonsense": 1}, NETWORK_OPTIONS, closed=True)
     left = session.check_options("setMobilityModel", {"sed": 3, "time": 0}, MODEL_OPTIONS)
     assert left == {"time": 0}
-    there = "there is no such option (did you mean seed?): nothing comes of it"
+    there = "there is no such option (did you mean seed?): it is ignored"
     assert session.limits[1:] == [f"setMobilityModel(sed=3): {there}"]
 
 

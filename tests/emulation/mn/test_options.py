@@ -202,7 +202,7 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
     for choose in (make, net.setMobilityModel):
         with pytest.raises(ScriptError, match="ac_method='best': choose ssf or llf"):
             choose(ac_method="best")
-    with pytest.raises(ScriptError, match="physicalAP: needs a card of this machine"):
+    with pytest.raises(ScriptError, match="physicalAP: needs a physical wireless card"):
         net.addAccessPoint("ap9", cls=modules(session, [])["mn_wifi.node"].physicalAP)
     with pytest.raises(ScriptError, match=r"addLink\(cls=managed\): set a radio's mode by"):
         net.addLink(sta, point, cls=modules(session, [])["mn_wifi.link"].managed)

@@ -149,7 +149,7 @@ def test_what_needs_places_is_refused() -> None:
         with pytest.raises(ScenarioError, match=f"{protocol} routes to places"):
             made(ONE, protocol)
     for fault in ("partition x=50 at 9", "jam 1,2 power 20 duty 1 at 9"):
-        with pytest.raises(ScenarioError, match="it is at a place, and a contact trace has none"):
+        with pytest.raises(ScenarioError, match="it needs positions, and a contact trace has none"):
             made(ONE, faults=fault)
     with pytest.raises(ScenarioError, match="has 8 nodes: lower nodes from 9"):
         made(ONE, nodes=9)

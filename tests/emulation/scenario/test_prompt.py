@@ -39,7 +39,7 @@ def test_commands_come_back_but_for_lines_that_are_damaged_which_are_told(tmp_pa
         file.write('\n{"time": 3.0}\n{"time": 3.0, "comm')
     assert read(path, told) == (outer, said, moved)
     (line,) = told
-    assert "prompt.jsonl: 2 lines are damaged and left out, from line 5 on" in line
+    assert "prompt.jsonl: 2 lines are damaged and left out, first line 5" in line
 
 
 def test_a_node_moved_by_hand_stands_there_until_it_is_released() -> None:

@@ -105,7 +105,7 @@ def test_a_run_that_fails_there_fails_here_with_its_reason(
         (refused, "the kernel has no radios"),
         (crashed, "MemoryError"),
         (hung, "has not answered"),
-        (lambda options: 9, "it ended with 9"),
+        (lambda options: 9, "it ended with code 9"),
     ):
         with pytest.raises(BackendError, match=reason):
             executed(guest, scenario, tmp_path, monkeypatch)

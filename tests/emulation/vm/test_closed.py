@@ -98,7 +98,7 @@ def test_an_interrupt_ends_it(image: Image, tmp_path: Path) -> None:
 
 
 def test_a_guest_that_leaves_no_results_is_told(image: Image, tmp_path: Path) -> None:
-    with pytest.raises(VmError, match=r"leaves no results \(log: .*\)"):
+    with pytest.raises(VmError, match=r"left no results \(log: .*\)"):
         closed(image, tmp_path, "busybox poweroff -f")
 
 
