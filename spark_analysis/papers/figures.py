@@ -10,7 +10,7 @@ import pandas as pd
 
 from spark_analysis.engine.pandas_rows import groups, native
 from spark_analysis.papers.paper import CURVE, MAIN, STUDY, WAY, Axis, Figure, Paper
-from spark_analysis.papers.results import Judged
+from spark_analysis.papers.results import Judged, joined
 from spark_analysis.report.confidence import Interval, mean_interval
 from spark_analysis.report.curves import Curve, multiples
 from spark_analysis.report.figures import Drawing
@@ -87,7 +87,7 @@ def _with_ways(figure: Figure, judged: Judged, others: Sequence[Judged]) -> pd.D
         return judged.points
     ways = [judged, *(way for way in others if way.variation.key in figure.variations)]
     tables = [way.points.assign(**{WAY.column: way.variation.name}) for way in ways]
-    return pd.concat([table for table in tables if len(table)], ignore_index=True)
+    return joined([table for table in tables if len(table)])
 
 
 def _beside_each_other(figure: Figure, points: pd.DataFrame) -> pd.DataFrame:

@@ -10,6 +10,7 @@ and the same results give the same bytes.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -106,7 +107,7 @@ def _claims(view: ReproductionView) -> Iterator[str]:
         return
     yield from ("## Claims", "", LEGEND, "")
     if view.result.paper.margins:
-        yield from (view.result.paper.margins, "")
+        yield from (*textwrap.wrap(view.result.paper.margins, WIDTH), "")
     rows = []
     for claim in view.claims:
         used = len("".join((str(claim.number), claim.statement, claim.verdict, *claim.beside))) + 24

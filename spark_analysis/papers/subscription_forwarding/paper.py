@@ -52,6 +52,15 @@ ANSWER: Final = (
             "airtime": mean("paying", "pays", share=5.0, cost="airtime"),
         },
     ),
+    Sentence(
+        "With a quarter of the events the mix delivers {quiet} % at 20 m/s; the graph is connected "
+        "at {near} % of the moments with the published range of 250 m, at {far} % with 350 m.",
+        {
+            "quiet": mean("load", DELIVERY, scale=100.0, system=MIX, speed=20.0, interval=8.0),
+            "near": mean("graph", "connected", scale=100.0, range=250.0),
+            "far": mean("graph", "connected", scale=100.0, range=350.0),
+        },
+    ),
 )
 
 PAPER: Final = Paper(

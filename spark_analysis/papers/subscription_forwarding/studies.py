@@ -358,7 +358,11 @@ def _of_tree_and_mix(rows: pd.DataFrame) -> pd.DataFrame:
 
 FIGURES: Final = (
     *(Figure(("dials",), quantity, HORIZON, (SYSTEMS, FRACTION)) for quantity in _OVERHEAD),
-    *(Figure(("speed",), quantity, SPEED, (SYSTEMS,)) for quantity in _OVERHEAD),
+    *(
+        Figure(("speed",), quantity, SPEED, (SYSTEMS,), main=quantity is _DELIVERY)
+        for quantity in _OVERHEAD
+    ),
+    Figure(("load",), _DELIVERY, SPEED, (SYSTEMS, INTERVAL), main=True),
     Figure(("speed",), Quantity.of(DELAY_MEAN), SPEED, (SYSTEMS,)),
     *(
         Figure(
@@ -381,7 +385,7 @@ FIGURES: Final = (
         Figure(("repair",), quantity, SINCE, (ORDER, FEEDBACK), panels=(GONE,))
         for quantity in (_DUE, _UPDATES)
     ),
-    Figure(("rate",), _ALL, INTERVAL, (SYSTEMS,)),
+    Figure(("rate",), _ALL, INTERVAL, (SYSTEMS,), main=True),
     Figure(
         ("paying",),
         Quantity(
@@ -394,6 +398,7 @@ FIGURES: Final = (
         SHARE,
         (COST, CURVE),
         columns={"pays": "drawn", "pays_closed": "closed form"},
+        main=True,
     ),
     Figure(
         ("paying",),
