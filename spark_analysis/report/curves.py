@@ -56,6 +56,8 @@ class Quantity:
     """Upper end of the axis, if values have one."""
     signed: bool = False
     """Whether values may be below 0, as differences are."""
+    logarithmic: bool = False
+    """Whether the axis is; all values are above 0 then."""
 
     @classmethod
     def of(cls, metric: Metric) -> Self:
@@ -228,6 +230,10 @@ class _Ticks:
 
 
 def _value_axis(axes: Axes, quantity: Quantity, intervals: Sequence[Interval]) -> None:
+    if quantity.logarithmic:
+        axes.set_yscale("log")
+        formatted(axes.yaxis, number)
+        return
     means = [interval.mean * quantity.scale for interval in intervals]
     ends = [interval.high * quantity.scale for interval in intervals if interval.known]
     # Intervals of few repetitions may be wider than anything measured: they are cut at the frame.

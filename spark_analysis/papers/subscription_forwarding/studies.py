@@ -394,6 +394,7 @@ FIGURES: Final = (
             "Without motion, against one broadcast a node; what control costs in a second over "
             f"what an event saves. {OF_MEANS}",
             "events/s",
+            logarithmic=True,
         ),
         SHARE,
         (COST, CURVE),

@@ -21,3 +21,14 @@ def test_the_value_axis_says_what_and_not_of_which_study() -> None:
     delay = Quantity("delay", "Static setting, as published: Delay", "Of deliveries.", "ms")
     drawing = multiples(delay, "number of peers", {"": {"": CURVE}})
     assert drawing.figure.axes[0].get_ylabel() == "delay, ms"
+
+
+def test_a_logarithmic_axis_keeps_small_values_apart() -> None:
+    rate = Quantity("rate", "Rate", "Of events.", "events/s", logarithmic=True)
+    curve = [(1, Interval(0.1, 0.09, 0.11, 10)), (2, Interval(200.0, 190.0, 210.0, 10))]
+    drawing = multiples(rate, "share", {"": {"": curve}})
+    axes = drawing.figure.axes[0]
+    assert axes.get_yscale() == "log"
+    low, high = axes.get_ylim()
+    assert 0 < low < 0.09
+    assert high > 210
