@@ -61,6 +61,8 @@ EQUAL: Final = 0.02
 """Share within which a derived number is what it should be."""
 
 AXES: Final = ("k", "interval", "speed")
+RING_DISTANCE: Final = "4: mean distance to ring k"
+RING_TIME: Final = "5: mean time to ring k"
 MARGINS: Final = (
     "Packets are counted between brokers, as in the paper's equation (6), and averaged over legs; "
     "the mean over all events, which is 10 to 15 % greater since a long leg has more events and "
@@ -428,12 +430,8 @@ CLAIMS: Final = (
         )
         for key, statement, equation in (
             ("equation-2", "The mean way has (2k+1)/3 hops", "2: mean hops to a destination"),
-            (
-                "equation-4",
-                "The mean distance to ring i is i l ln(√2+1)",
-                "4: mean distance to ring k",
-            ),
-            ("equation-5", "The mean time to ring i is i l (√2+1) / v", "5: mean time to ring k"),
+            ("equation-4", "The mean distance to ring i is i l ln(√2+1)", RING_DISTANCE),
+            ("equation-5", "The mean time to ring i is i l (√2+1) / v", RING_TIME),
             ("equation-6", "The packets per event are (2k+1)/6", "6: packets per event"),
         )
     ),

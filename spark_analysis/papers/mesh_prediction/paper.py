@@ -14,10 +14,72 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_analysis.papers.mesh_prediction.claims import CLAIMS, MARGINS
-from spark_analysis.papers.mesh_prediction.names import PAPER_NAMES
-from spark_analysis.papers.mesh_prediction.studies import FIGURES, PRESETS, STUDIES, VARIATIONS
+from spark_analysis.papers.answer import Sentence, Value, mean
+from spark_analysis.papers.mesh_prediction.claims import (
+    CLAIMS,
+    MARGINS,
+    RING_DISTANCE,
+    RING_TIME,
+)
+from spark_analysis.papers.mesh_prediction.equations import AS_PAPER_DRAWN, DRAWN, INTEGRAL
+from spark_analysis.papers.mesh_prediction.equations import PAPER as AS_PAPER
+from spark_analysis.papers.mesh_prediction.names import BATCH, PAPER_NAMES, PREDICTION, PROBING
+from spark_analysis.papers.mesh_prediction.studies import (
+    ALONE,
+    DRAWS,
+    FIGURES,
+    FORMULAS,
+    PRESETS,
+    STUDIES,
+    VARIATIONS,
+)
 from spark_analysis.papers.paper import Paper, Variation
+
+
+def _packets(protocol: str, k: int, interval: float = 4.0) -> Value:
+    return mean(ALONE, "leg_mesh_packets", protocol=protocol, k=k, interval=interval)
+
+
+def _delay(protocol: str) -> Value:
+    return mean(ALONE, "leg_delay", protocol=protocol, k=10, interval=4.0)
+
+
+ANSWER: Final = (
+    Sentence(
+        "With k = 10 and an event each 4 s, prediction takes {few} packets an event (3.5 by "
+        "equation 6), probing {probing} and batch forwarding {batch}; with k = 20 they take "
+        "{many}, {probing20} and {batch20}.",
+        {
+            "few": _packets(PREDICTION, 10),
+            "probing": _packets(PROBING, 10),
+            "batch": _packets(BATCH, 10),
+            "many": _packets(PREDICTION, 20),
+            "probing20": _packets(PROBING, 20),
+            "batch20": _packets(BATCH, 20),
+        },
+    ),
+    Sentence(
+        "What prediction saves follows from the rate of events and not from k: with an event each "
+        "8 s, probing takes {rare} packets with k = 10 and {rare20} with k = 20.",
+        {"rare": _packets(PROBING, 10, 8.0), "rare20": _packets(PROBING, 20, 8.0)},
+    ),
+    Sentence(
+        "With k = 10 probing delivers {probing} s after prediction, batch forwarding {batch} s.",
+        {"probing": _delay(PROBING), "batch": _delay(BATCH)},
+    ),
+    Sentence(
+        "Equations 4 and 5 do not follow: with k = 10 they give {distance} for the distance to the "
+        "last ring and {time} for the time at speed 1, where the integral gives {right} for both "
+        "and random legs {drawn}; legs drawn with the paper's element of area have {wrong}.",
+        {
+            "distance": mean(FORMULAS, "value", k=10, equation=RING_DISTANCE, way=AS_PAPER),
+            "time": mean(FORMULAS, "value", k=10, equation=RING_TIME, way=AS_PAPER),
+            "right": mean(FORMULAS, "value", k=10, equation=RING_TIME, way=INTEGRAL),
+            "drawn": mean(DRAWS, "value", k=10, equation=RING_TIME, way=DRAWN),
+            "wrong": mean(DRAWS, "value", k=10, equation=RING_DISTANCE, way=AS_PAPER_DRAWN),
+        },
+    ),
+)
 
 PAPER: Final = Paper(
     key="mesh-prediction",
@@ -38,5 +100,6 @@ PAPER: Final = Paper(
     ),
     variations=VARIATIONS,
     margins=MARGINS,
+    answer=ANSWER,
     names=PAPER_NAMES,
 )
