@@ -246,8 +246,10 @@ def _figure(
     x: Axis,
     *series: Axis,
     scale: float = 1.0,
+    main: bool = False,
 ) -> Figure:
-    return Figure(studies, Quantity(column, title, f"{caption} {_MEAN}", unit, scale), x, series)
+    quantity = Quantity(column, title, f"{caption} {_MEAN}", unit, scale)
+    return Figure(studies, quantity, x, series, main=main)
 
 
 _DEPTH: Final = "Overlay hops of deliveries to peers that want the event, searching included."
@@ -275,12 +277,12 @@ FIGURES: Final = (
     _figure(("popularity",), "table", "Routing table by law (4)", _TABLE, "entries", ALPHA),
     _figure(
         ("static", "dynamic"), "links", "Routing table with joins (5a)", _LINKS, "entries", NODES,
-        SETTING,
+        SETTING, main=True,
     ),
     _figure(("static", "dynamic"), "table", "Chosen links", _TABLE, "entries", NODES, SETTING),
     _figure(
         ("static", "dynamic", "compared"), "depth", "Delivery depth with joins (5b)", _DEPTH,
-        "hops", NODES, BOTH,
+        "hops", NODES, BOTH, main=True,
     ),
     _figure(
         ("overhead",), "overhead", "Overhead by peers, computed (6a)",
@@ -292,7 +294,7 @@ FIGURES: Final = (
     ),
     _figure(
         ("static", "dynamic", "compared"), "false_negatives", "False negatives", _LOST, "%",
-        NODES, BOTH, scale=100.0,
+        NODES, BOTH, scale=100.0, main=True,
     ),
     _figure(
         ("hashes",), "false_negatives", "False negatives by hash functions", _LOST, "%", HASHES,
@@ -325,7 +327,7 @@ FIGURES: Final = (
         },
     ),
     _figure(("static", "dynamic", "compared"), "event_messages", "Messages of an event",
-            "Searching included.", "messages", NODES, BOTH),
+            "Searching included.", "messages", NODES, BOTH, main=True),
     _figure(("compared",), "uninterested", "Mirinae: deliveries to peers that do not want an event",
             "Peers whose identifier does not match.", "messages", NODES),
 )  # fmt: skip
