@@ -152,7 +152,7 @@ def test_the_seed_decides() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"lifetime": 0}, "lifetime: 0 is below 0.1 .s that a subscription lasts"),
+        ({"lifetime": 0}, "lifetime: 0 is below 0.1 .mean s that a subscription lasts"),
         ({"lifetime": "inf"}, "lifetime: inf is not a finite number"),
         ({"linger": -1}, "linger: -1 is below 0"),
         ({"patterns": 3, "per_subscriber": 3}, "has none to change to: raise patterns or lower"),
