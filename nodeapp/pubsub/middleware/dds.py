@@ -43,7 +43,7 @@ class DdsParameters(MiddlewareParameters):
 
 
 class Dds(Middleware):
-    """A participant with a writer and a reader a topic."""
+    """A participant with a writer and a reader per topic."""
 
     name = "dds"
     modules = ("cyclonedds",)
