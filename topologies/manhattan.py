@@ -70,7 +70,7 @@ class Manhattan(Topo):
         blocks: Blocks = 5,
         lanes: Lanes = 2,
         margin: Annotated[
-            float, Param("m without streets on each side of it", low=0, high=100_000)
+            float, Param("m without streets around that square", low=0, high=100_000)
         ] = 0.0,
         waypoint_spacing: WaypointSpacing = WAYPOINT_SPACING,
         range: RadioRange = 250.0,

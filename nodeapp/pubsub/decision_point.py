@@ -64,7 +64,9 @@ class DecisionPointParameters:
     """Parameters of `DecisionPoint`."""
 
     refresh_interval: Annotated[float, Param("s between refreshes", low=0.05, high=3600)] = 1.0
-    refresh_jitter: Annotated[float, Param("share of it, each way", low=0, high=0.9)] = 0.1
+    refresh_jitter: Annotated[float, Param("share of the interval, each way", low=0, high=0.9)] = (
+        0.1
+    )
     subscription_timeout: Annotated[
         float, Param("s that a subscription is kept without a refresh", low=0.1, high=36_000)
     ] = 3.5

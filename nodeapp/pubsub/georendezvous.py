@@ -96,7 +96,9 @@ class GeoRendezvousParameters(CellRoutingParameters):
         float, Param("s after which a subscriber tries all again; 0: never", low=0, high=36_000)
     ] = 60.0
     refresh_interval: Annotated[float, Param("s between refreshes", low=0.05, high=36_000)] = 5.0
-    refresh_jitter: Annotated[float, Param("share of it, each way", low=0, high=0.9)] = 0.1
+    refresh_jitter: Annotated[float, Param("share of the interval, each way", low=0, high=0.9)] = (
+        0.1
+    )
     subscription_timeout: Annotated[
         float, Param("s that state is kept without a refresh", low=0.1, high=360_000)
     ] = 17.5

@@ -48,7 +48,7 @@ class MiddlewareParameters:
 
     routing: Annotated[
         str,
-        Param("of IP packets: static shortest paths, babel, or none: one hop", choices=ROUTINGS),
+        Param("IP routing: static shortest paths, babel, or none: one hop", choices=ROUTINGS),
     ] = "static"
     babel_hello: Annotated[float, Param("s between hellos of babel", low=0.1, high=60)] = 1.0
 
