@@ -72,7 +72,7 @@ class Parameter:
             raise ParameterError(f"{self.name}: {value} is not a finite number")
         if self.choices and result not in self.choices:
             raise ParameterError(
-                f"{self.name}: {value!r} is not one of {', '.join(map(str, self.choices))}"
+                f"{self.name}: {value!r} is none of {', '.join(map(str, self.choices))}"
             )
         if not isinstance(result, str):
             about = f" ({self.help})" if self.help else ""

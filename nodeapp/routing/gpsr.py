@@ -138,7 +138,7 @@ class Gpsr:
 
     def _use_radio(self, parameters: GpsrParameters) -> None:
         if parameters.withdraw_queue and not parameters.link_feedback:
-            raise ParameterError("withdraw_queue: needs link_feedback, which reports lost links")
+            raise ParameterError("withdraw_queue: needs link_feedback, which tells of lost links")
         if parameters.promiscuous and not parameters.piggyback:
             raise ParameterError("promiscuous: needs piggyback, without which data tell nothing")
         if parameters.link_feedback:

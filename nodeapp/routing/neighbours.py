@@ -113,7 +113,7 @@ def require_link_feedback(host: Host, failed: Callable[[int, bytes], None]) -> N
     """
     if not host.watch_links(failed):
         raise ParameterError(
-            "link_feedback: this link layer does not report frames that were not "
+            "link_feedback: this link layer does not tell of frames that were not "
             "acknowledged by their receiver: leave it off"
         )
 

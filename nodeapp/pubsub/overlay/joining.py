@@ -293,5 +293,5 @@ def bootstrap_nodes(text: str) -> list[int]:
     """Return the nodes in a list like `1,2`.  Raises ValueError that says what to write."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise ValueError(f"bootstrap: {text!r} is no list of node ids, such as 1,2: write one")
+        raise ValueError(f"bootstrap: {text!r} is no list of node ids, as 1,2: write one")
     return [int(word) for word in words]

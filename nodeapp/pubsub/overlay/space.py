@@ -167,9 +167,9 @@ def _dimension(part: str, text: str) -> Dimension:
         first, last = (number_of(low), number_of(high)) if texts else (float(low), float(high))
         if first < last:
             kind = "a text" if texts else "a number"
-            shown = f"({kind} from {low} to below {high})"
+            shown = f"({kind} from {low} up to and without {high})"
             return Dimension(name, first, last, int(cells), texts, shown)
     raise SpaceError(
-        f"space {text!r}: write name:low:high:cells for each attribute, with commas between: "
+        f"space {text!r}: write name:low:high:cells for each attribute, with commas between, as "
         "stock:A:Z:26,price:0:1000:16"
     )

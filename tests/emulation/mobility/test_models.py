@@ -122,7 +122,7 @@ def test_a_parameter_of_the_chosen_model_is_set_and_one_of_another_is_refused() 
         ScenarioError, match=r"memory is not a parameter of the mobility random-waypoint: leave"
     ):
         of_field(memory="0.5")
-    with pytest.raises(ScenarioError, match=r"mobility: 'gauss' is not one of .*gauss-markov"):
+    with pytest.raises(ScenarioError, match=r"mobility: 'gauss' is none of .*gauss-markov"):
         of_field(mobility="gauss")
     with pytest.raises(ScenarioError, match="mobility crp: give two points or more within"):
         of_field(mobility="crp", pointlist="0 0; 900 0")

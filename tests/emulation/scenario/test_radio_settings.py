@@ -88,7 +88,7 @@ def test_a_mesh_senses_as_many_times_as_far_as_it_receives() -> None:
         ({"data_rate": 6.0}, "data_rate: 6 Mb/s is not a rate of 802.11b; it has 1, 2, 5.5, 11"),
         ({"basic_rate": 3.0}, "basic_rate: 3 Mb/s is not a rate"),
         ({"radio": "ns2", "data_rate": 54.0}, "is not a rate of 802.11b"),
-        ({"radio": "ns3"}, "'ns3' is not one of standard, ns2"),
+        ({"radio": "ns3"}, "'ns3' is none of standard, ns2"),
         ({"rts_threshold": 3000}, "3000 is above 2347 .*never"),
         ({"rts_threshold": "all"}, "rts_threshold: 'all' is not a whole number"),
         ({"queue_frames": -1}, "queue_frames: -1 is below 0"),

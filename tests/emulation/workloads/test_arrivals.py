@@ -89,5 +89,5 @@ def test_every_workload_with_publishers_takes_them(workload: str) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_other_arrivals_are_refused(workload: str) -> None:
-    with pytest.raises(ScenarioError, match="arrivals: 'bursty' is not one of periodic, poisson"):
+    with pytest.raises(ScenarioError, match="arrivals: 'bursty' is none of periodic, poisson"):
         made(workload, arrivals="bursty")

@@ -186,7 +186,7 @@ def test_a_failed_point_is_reported_and_the_rest_goes_on(
     assert list(result.results["speed"]) == [5.0]
     ((name, reason),) = result.failures.items()
     assert name == "flooding speed=0.0 seed=1"
-    assert reason.startswith("propagation: 'smoke signals' is not one of")
+    assert reason.startswith("propagation: 'smoke signals' is none of")
     assert "Traceback" in (path / FAILURE).read_text()
     # Asked again, as it should be, it runs, and only it.
     again = run_sweep(few, tmp_path / "s")
