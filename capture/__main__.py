@@ -6,7 +6,7 @@ The configuration is
                      "loopback": false}, ...],
      "status": "/abs/recorder.json", "buffer_bytes": 4194304}
 
-"linktype" says what a packet begins with, if not Ethernet (1).  A loopback interface is captured
+"linktype" is the pcap link type, Ethernet (1) by default.  A loopback interface is captured
 for the client port only.  The status file appears when every interface is being captured.
 SIGTERM, SIGINT and the end of the parent process end the recorder, which first writes everything
 that was received; nothing else ends it.  A mistake at the start is one line on standard error and
@@ -55,7 +55,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _record(config: dict[str, Any]) -> None:
     die_with_parent(signal.SIGTERM)  # so that what was received is written
-    allow_descriptors()  # two an interface
+    allow_descriptors()  # two per interface
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
     entries = config["interfaces"]
     paths = [Path(entry["file"]) for entry in entries]

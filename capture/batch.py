@@ -1,10 +1,10 @@
 """Read many packets from a packet socket in one system call (recvmmsg(2)).
 
-scapy's `recv_raw` makes one call a packet and returns the time stamp as a float, which has room
-for a quarter of a microsecond only.  `Batch` reads up to `SLOTS` packets together, with the same
-ancillary data (the kernel's SO_TIMESTAMPNS and PACKET_AUXDATA messages) at full resolution.  The
-memory is laid out once; as the ancillary messages always have the same length, nothing needs to
-be reset between calls.
+scapy's `recv_raw` makes one call per packet and returns the time stamp as a float, which resolves
+no less than a quarter of a microsecond.  `Batch` reads up to `SLOTS` packets together, with the
+same ancillary data (the kernel's SO_TIMESTAMPNS and PACKET_AUXDATA messages) at full resolution.
+The memory is laid out once; as the ancillary messages always have the same length, nothing needs
+to be reset between calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Final
 
 SNAPLEN: Final = 65_535
-"""Bytes kept of a packet; scapy's and tcpdump's own limit is no lower."""
+"""Most bytes kept of a packet; the limits of scapy and tcpdump are no lower."""
 SLOTS: Final = 64
 _SLOT: Final = 65_536
 _SO_TIMESTAMPNS: Final = 35
@@ -81,7 +81,7 @@ class Batch:
         )
 
     def fill(self, descriptor: int) -> int:
-        """Read what waits at the socket and return how many packets that are, at most `SLOTS`.
+        """Read the packets that wait at the socket, at most `SLOTS`, and return how many.
 
         Raises OSError: ENETDOWN if the interface was taken down.
         """
@@ -117,7 +117,7 @@ class Batch:
             if head != _TIMESTAMP_HEAD or auxiliary_head != _AUXDATA_HEAD:
                 raise OSError("the kernel sent no time stamp; this needs Linux 5.1 or later")
             data = bytes(memory[start : start + min(captured, SNAPLEN)])
-            if status & _VLAN_VALID:  # the kernel takes the tag out of the frame
+            if status & _VLAN_VALID:  # the kernel strips the tag from the frame
                 protocol = tpid if status & _VLAN_TPID_VALID else _ETH_P_8021Q
                 data = data[:12] + struct.pack(">HH", protocol, tci) + data[12:]
                 yield seconds, nanoseconds, length + 4, data

@@ -6,9 +6,9 @@ header, Ethernet, IPv4 without options, UDP, frame header), gathers these in blo
 the processor's cache, and checks and converts whole columns.  Records whose IPv4 header carries
 options are gathered again, shifted by the length of the options.
 
-A record is a frame of the testbed exactly if `nodeapp.wire.decode` would accept the UDP payload
+A record is a frame of the testbed if and only if `nodeapp.wire.decode` would accept the UDP payload
 that a socket on one of the testbed's ports would receive: fragments and records cut by the snap
-length are not.  Bodies are not touched; their offset in the buffer is returned.
+length are not frames.  Bodies are not decoded; their offset in the buffer is returned.
 
 Sources: draft-ietf-opsawg-pcap (file format), RFC 791 (IPv4), RFC 768 (UDP), `nodeapp.wire`.
 """
@@ -84,7 +84,7 @@ _FRAME_COLUMNS: Final = (
     "sequence",
 )
 _BLOCK: Final = 32_768
-"""Records a block: with 82 bytes gathered for each, a block fits the second-level cache."""
+"""Records per block: with 82 bytes gathered for each, a block fits the second-level cache."""
 _ETHERNET_LENGTH: Final = 14
 _IP_LENGTH: Final = 20
 _UDP_LENGTH: Final = 8
@@ -245,7 +245,7 @@ def _decode_block(
     for name in ("port_src", "port_dst"):
         out[name][:] = np.where(has_ports, rows[name].astype(np.int32), -1)
 
-    # The first of several fragments is no whole datagram.
+    # The first of several fragments is not a whole datagram.
     is_frame = has_ports & is_udp & is_last
     is_frame &= _hold_frames(rows, np.minimum(present, total_length - ip_length))
     out["is_frame"][:] = is_frame

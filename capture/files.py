@@ -143,7 +143,7 @@ class Guard:
         self._lifeline = lifeline
 
     def dismiss(self) -> None:
-        """Let it go, once the files are closed; kill it if it does not within `LETTING_GO`."""
+        """Let it end, once the files are closed; kill it if it does not within `LETTING_GO`."""
         os.close(self._lifeline)
         with suppress(ProcessLookupError):  # stopped by a signal, it would not end by itself
             os.kill(self.pid, signal.SIGCONT)
@@ -158,7 +158,7 @@ class Guard:
 def guard(paths: Sequence[Path], sizes: memoryview) -> Guard:
     """Fork a process that cuts the files to `sizes` when this process is gone, and then ends.
 
-    A file without so much as its file header is removed.  Call it before sockets are opened, as
+    A file that lacks even its file header is removed.  Call it before sockets are opened, as
     the guard would keep them, and before threads are started.
     """
     listen, lifeline = os.pipe()

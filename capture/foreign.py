@@ -1,16 +1,15 @@
-"""Frames of other people's systems: what each is for, which events it carries, if it is new.
+"""Frames of third-party systems: what each is for, which events it carries, whether it is new.
 
 Theory of operation.  The testbed's own frames say what they are; those of a middleware and of the
-kernel beneath it are told by their protocols and ports, and an event by the marker before it
-(`nodeapp.pubsub.middleware.marker`), which stands anywhere in a frame, beside others, or in two
-frames with the segments' headers between.  So a capture is read once, in its order, and each TCP
-stream is followed by its sequence numbers (RFC 9293): a marker counts in the frame that completes
-it, and a segment all of whose bytes have left this transmitter before is a retransmission.  What
-another node has lost, and its maker sends again, is none at a node that sends it for the first
-time.
+kernel beneath it are recognised by their protocols and ports, and an event by the marker before it
+(`nodeapp.pubsub.middleware.marker`), which may be anywhere in a frame, beside others, or split
+over two frames.  So a capture is read once, in order, and each TCP stream is followed by its
+sequence numbers (RFC 9293): a marker counts in the frame that completes it, and a segment all of
+whose bytes have left this transmitter before is a retransmission.  A segment that was lost at
+another node and is sent again by its source is none at a node that sends it for the first time.
 
-A stream is one of a transmitter (its Ethernet address): a node that forwards has a segment twice in
-its capture, as it came and as it left.
+A stream belongs to one transmitter (its Ethernet address): the capture of a node that forwards has
+a segment twice, as it arrived and as it left.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ _KEPT: Final = 4096
 class ForeignFrame(NamedTuple):
     """One frame: the node whose radio sent it, its label, and the events in it.
 
-    `sender` is None for an address that is no node's, `label` for a frame that is nobody's here.
-    `first_hop` tells that the sender made it, and does not forward it.
+    `sender` is None for an address that is not a node's, `label` for a frame of none of the systems
+    here.  `first_hop`: the sender is also the source, and does not forward the frame.
     """
 
     sender: int | None
@@ -62,17 +61,17 @@ class ForeignFrame(NamedTuple):
 
 @dataclass
 class _Stream:
-    """One direction of a TCP connection as one transmitter sends it; offsets are of its bytes."""
+    """One direction of a TCP connection as one transmitter sends it; offsets are in its bytes."""
 
     base: int
     seen: list[tuple[int, int]] = field(default_factory=list)
-    """Spans [start, end) that were sent, apart and in order."""
+    """Spans [start, end) that were sent, disjoint and in order."""
     before: dict[int, bytes] = field(default_factory=dict)
     """The last bytes up to the end of a segment, ..."""
     after: dict[int, bytes] = field(default_factory=dict)
     """... and the first ones from the start of a segment."""
     counted: set[int] = field(default_factory=set)
-    """Where markers stand that were counted."""
+    """Offsets of the markers that were counted."""
 
     def offset(self, sequence: int) -> int:
         return (sequence - self.base + _HALF) % (1 << 32)
@@ -109,7 +108,7 @@ class _Stream:
 
 
 def _markers(data: bytes) -> list[tuple[int, tuple[int, int]]]:
-    """Return where whole markers stand in some bytes, and their events."""
+    """Return the offsets of the complete markers in some bytes, and their events."""
     markers = []
     position = data.find(MAGIC)
     while position >= 0:
@@ -121,19 +120,19 @@ def _markers(data: bytes) -> list[tuple[int, tuple[int, int]]]:
 
 
 def _is_later(frame: bytes) -> bool:
-    """Return whether an IPv4 packet is a fragment without the ports, which the first one has."""
+    """Return whether an IPv4 packet is a later fragment; only the first one has the ports."""
     return int.from_bytes(frame[_ETHERNET + 6 : _ETHERNET + 8]) & 0x1FFF != 0
 
 
 def _is_own(frame: bytes, packet: bytes) -> bool:
-    """Return whether an IPv4 packet is the beginning of a datagram of the testbed's own."""
+    """Return whether an IPv4 packet is the beginning of one of the testbed's own datagrams."""
     if frame[_ETHERNET + 9] != 17 or _is_later(frame):
         return False
     return bool({*struct.unpack_from(">HH", packet)} & {NODE_PORT, CLIENT_PORT})
 
 
 class ForeignDecoder:
-    """Reads the frames of one capture, in their order; `ports` are the system's own."""
+    """Reads the frames of one capture, in order; `ports` are the system's own."""
 
     def __init__(self, ports: Collection[int]) -> None:
         self._ports = frozenset(ports)
@@ -163,7 +162,7 @@ class ForeignDecoder:
         header = 4 * (frame[_ETHERNET] & 0x0F)
         source = int.from_bytes(frame[_ETHERNET + 12 : _ETHERNET + 16])
         first_hop = sender == source & 0xFFFFFF
-        # Of an Ethernet frame that was padded, what the IP header says.
+        # An Ethernet frame may be padded: the IP header has the length.
         packet = frame[_ETHERNET + header : _ETHERNET + int.from_bytes(frame[16:18])]
         if _is_own(frame, packet):
             return None
@@ -192,7 +191,7 @@ class ForeignDecoder:
         return (EVENT if events else SYSTEM if owned else None), events
 
     def _owned(self, addresses: bytes, ports: bytes) -> bool:
-        """Return whether a datagram is the system's: of its ports, or an answer to such a one."""
+        """Return whether a datagram is the system's: from or to its ports, or an answer to one."""
         source, destination = struct.unpack(">HH", ports)
         if source in self._ports or destination in self._ports:
             self._asking.add((addresses[:4], source))

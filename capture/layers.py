@@ -4,7 +4,7 @@
     >>> from capture.layers import PubSub
     >>> IP(dst="10.255.255.255") / UDP() / PubSub(kind="EVENT", publisher=3, sequence=17)
 
-`PubSub` is bound to both UDP ports.  Its fields have the names of `nodeapp.wire`, but for the
+`PubSub` is bound to both UDP ports.  Its fields have the names of `nodeapp.wire`, except the
 routing extension: `route` is a method of every scapy packet, so that field is `routing`.  Lengths
 are computed, the routing extension is a packet of its own if its format is known, and the body may
 be given as the value that its CBOR encodes and is shown decoded.  What `nodeapp.wire.decode`
@@ -159,11 +159,11 @@ class CborField(StrLenField):
     """A string of bytes that is one CBOR item: set by its bytes or its value, shown decoded."""
 
     def any2i(self, pkt: Packet | None, x: Any) -> bytes:
-        """Return the bytes of the item; bytes are taken as encoded already."""
+        """Return the bytes of the item; bytes are taken to be encoded already."""
         return x if isinstance(x, bytes) else wire.encode_body(x)
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
-        """Return the value, or the bytes if they are not CBOR, and what seals them."""
+        """Return the value, or the bytes if they are not CBOR, and the seal."""
         sealed = pkt is not None and int(pkt.flags) & wire.FLAG_SEALED and len(x) >= TRAILER
         item, seal = (x[:-TRAILER], x[-TRAILER:]) if sealed else (x, b"")
         try:

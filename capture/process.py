@@ -44,7 +44,7 @@ def allow_descriptors() -> None:
 
 
 def explained(error: OSError) -> str:
-    """Return the reason of an error; if it is a limit on open files, that and how to raise it."""
+    """Return the reason for an error; for a limit on open files, also how to raise it."""
     reason = error.strerror or str(error)
     if error.errno == errno.EMFILE:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

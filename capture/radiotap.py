@@ -9,9 +9,9 @@ acknowledgements and CTS, the transmitter's.
 
 A record is a frame if all of that is there, undamaged, as the radio heard or sent it.
 
-`hwsim0`, the monitor of mac80211_hwsim, shows a frame when its station hands it to the medium, with
-the rate of its first try, and once however often it is tried; and it shows the acknowledgement
-that the station is told of, without a rate.
+`hwsim0`, the monitor of mac80211_hwsim, shows a frame when its station hands it to the medium, once
+however often it is tried, with the rate of the first try.  It also shows the acknowledgement that
+is reported to the station, without a rate.
 
 Sources: radiotap.org (fields); docs/papers.md#ieee-80211, 9.2 and 9.3 (frames).
 """
@@ -63,7 +63,7 @@ _HAS_FCS: Final = 0x10
 _BAD_FCS: Final = 0x40
 _RETRY: Final = 0x08
 _LONGEST: Final = 11_454 + FCS
-"""Bytes of an MPDU at most (802.11-2016, table 9-19)."""
+"""Most bytes of an MPDU (802.11-2016, table 9-19)."""
 
 
 def _aligned(offset: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
@@ -102,7 +102,7 @@ def decode_air(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.int64
 
     time_ns is Unix time in nanoseconds.  If `is_frame` is false all else is 0.  length is that of
     the frame on the air in bytes, frame check sequence included; rate_kbps is -1 if no legacy rate
-    is given (HT, or an acknowledgement at `hwsim0`), frequency_mhz -1 without channel.  receiver
+    is given (HT, or an acknowledgement at `hwsim0`), frequency_mhz -1 without a channel.  receiver
     and transmitter are addresses as 48-bit numbers, the transmitter -1 if the frame does not have
     it.
     """

@@ -5,7 +5,7 @@ Theory of operation.  Every interface has a scapy listening socket (`capture.soc
 large receive buffer, and a pcap file of its own.  As the kernel stamps the packets, nothing
 depends on when they are read: the loop wakes `TICK` seconds after the last round, reads whatever
 waits in batches (`capture.batch`), and hands it to scapy's pcap writers.  Reading rarely and in
-bulk costs a fraction of a wake-up for each packet, and leaves the processor to the emulation.
+bulk costs a fraction of a wake-up per packet, and leaves the processor to the emulation.
 Files are flushed every `FLUSH` seconds or `FLUSH_BYTES`, between records (`capture.files`).
 
 An interface that is removed ends its own capture only.  A full disk loses records, which are
@@ -37,13 +37,13 @@ from capture.sockets import is_gone, kernel_drops, open_socket
 TICK: Final = 0.02
 """Seconds between rounds when no socket has more than a batch waiting."""
 FLUSH: Final = 0.25
-"""Seconds that a record waits in memory at most."""
+"""Most seconds that a record waits in memory."""
 FLUSH_BYTES: Final = 256 * 1024
-"""Bytes of one file that wait in memory at most."""
+"""Most bytes of one file that wait in memory."""
 STATUS: Final = 1.0
 """Seconds between status files."""
 LAST: Final = 2.0
-"""Seconds spent at most on what still waits in the sockets at the end."""
+"""Most seconds spent at the end on packets that still wait in the sockets."""
 OPENERS: Final = 32
 """Sockets opened or closed at once: each waits some 10 ms for the kernel (synchronize_net)."""
 
@@ -125,7 +125,7 @@ def open_captures(
 ) -> list[InterfaceCapture]:
     """Open a socket and a file for each source; their sizes go to the slots of `sizes`.
 
-    Raises OSError that names what cannot be opened.
+    Raises an OSError that names what cannot be opened.
     """
 
     def listen(source: Source) -> L2ListenSocket:

@@ -47,15 +47,15 @@ _MAGIC: Final = {
 _PCAPNG: Final = b"\x0a\x0d\x0d\x0a"
 
 CURSORS: Final = 512
-"""Cursors that step together at most; the cost of a NumPy call is shared by so many records."""
+"""Most cursors that step together; they share the cost of a NumPy call."""
 _PROBE: Final = 2_048
 """Bytes searched for a record header at each guess; packets of 1,500 bytes fit."""
 _RUN: Final = 4
-"""Record headers in a row that make a guess."""
+"""Consecutive record headers that make a guess."""
 _WORTHWHILE: Final = 96
-"""Cursors below which one that runs alone is faster than guessing."""
+"""Number of cursors below which a single one is faster than guessing."""
 _FEW: Final = 16
-"""Cursors still running below which stepping them one by one is faster."""
+"""Number of running cursors below which stepping them one by one is faster."""
 _NEAR: Final = 30 * 86_400
 """Seconds from the first record's time within which a guessed record must be."""
 
@@ -74,7 +74,7 @@ class PcapHeader(NamedTuple):
 
     @property
     def ticks(self) -> int:
-        """How many fractions a second has."""
+        """Fractions in a second."""
         return 10**9 if self.nanoseconds else 10**6
 
 
@@ -88,8 +88,7 @@ def as_bytes(buffer: Buffer) -> npt.NDArray[np.uint8]:
 def read_header(buffer: Buffer, wanted: int = ETHERNET) -> PcapHeader:
     """Return the file header.  Raises `PcapError` if `buffer` does not begin with one.
 
-    Refused too is a capture of another link type than `wanted`, which the decoder for that one
-    could only misread.
+    A capture of a link type other than `wanted` is refused as well: the decoder would misread it.
     """
     head = bytes(as_bytes(buffer)[:FILE_HEADER])
     magic = head[:4]

@@ -46,7 +46,7 @@ _UDP_TO_OR_FROM: Final = (
     (0x30, 0, 0, 23),  # ldb  [23]           protocol
     (0x15, 0, 8, socket.IPPROTO_UDP),  # jeq  UDP
     (0x28, 0, 0, 20),  # ldh  [20]           fragment offset
-    (0x45, 6, 0, 0x1FFF),  # jset no first fragment
+    (0x45, 6, 0, 0x1FFF),  # jset not the first fragment
     (0xB1, 0, 0, 14),  # ldxb 4*([14]&0xf)   length of the IPv4 header
     (0x48, 0, 0, 14),  # ldh  [x + 14]       source port
     (0x15, 2, 0, CLIENT_PORT),
@@ -61,7 +61,7 @@ def _leave(fd: int) -> None:
     """Leave a socket as it is.
 
     scapy would empty it first, which on a busy interface never ends, and wait for it by select(2),
-    which has no room for descriptors beyond 1,024: for runs of more than 500 stations.
+    which takes no descriptors from 1,024 on, as runs of more than 500 stations have.
     """
 
 
@@ -71,8 +71,8 @@ scapy.arch.linux._flush_fd = _leave
 def _index(interface: str) -> int:
     """Return the number of an interface in this network namespace.
 
-    Not by the C library, which says that there is no such interface if it cannot have a socket.
-    Raises OSError.
+    The C library is not asked: it reports a missing interface if it cannot open a socket.  Raises
+    OSError.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
         answer = fcntl.ioctl(asking, SIOCGIFINDEX, _INTERFACE.pack(interface.encode(), 0))

@@ -1,7 +1,7 @@
 """Run a node until SIGTERM: `python -m nodeapp --id 3 --interface wlan0 --protocol flooding`.
 
 Its timers end when they should.  epoll_wait(2) takes its timeout in whole milliseconds, and asyncio
-rounds up: a timer would end half a millisecond late in the mean, which is longer than a short frame
+rounds up: a timer would end half a millisecond late on average, which is longer than a short frame
 is on the air.  select(2) on the epoll descriptor waits to the microsecond, but for the kernel's
 timer slack (50 us, prctl(2)).
 """

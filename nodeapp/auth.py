@@ -6,12 +6,12 @@ trailer: the transmitter's counter (64 bits) and the first 12 bytes of a MAC, ke
 it receives and seals what it sends: whoever has the key may say anything, whoever lacks it is not
 heard.
 
-The counter is a clock in microseconds, and more than in the frame before, so that it goes on after
-a restart; a node whose clock went back over one is not heard until that has caught up.  A receiver
-remembers of each transmitter the highest counter and which of the `WINDOW` frames up to it have
-come, as in RFC 4303, section 3.4.3: a counter that is among them, or older than they are, or `LATE`
-older than the highest, is a replay.  What a receiver did not get can be played to it until it
-hears a frame of that transmitter that is newer by `LATE`.  Nothing is encrypted.
+The counter is a clock in microseconds, always above that of the frame before, so that it goes on
+after a restart; a node whose clock went back over a restart is not heard until it has caught up.
+For each transmitter a receiver remembers the highest counter and which of the `WINDOW` frames up to
+it have come, as in RFC 4303, section 3.4.3: a counter that is among them, or older than they are,
+or `LATE` older than the highest, is a replay.  A frame that a receiver missed can be replayed to it
+until it hears one from the same transmitter that is newer by `LATE`.  Nothing is encrypted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAC: Final = 12
 TRAILER: Final = 8 + MAC
 """Bytes that a seal adds to a frame."""
 WINDOW: Final = 64
-"""Counters that are remembered of a neighbour; broadcasts and unicasts overtake each other."""
+"""Counters remembered per neighbour; broadcasts and unicasts overtake each other."""
 LATE: Final = 10_000_000
 """Microseconds that a frame may wait in queues and be overtaken."""
 MAX_NEIGHBOURS: Final = 4096
@@ -75,7 +75,7 @@ class Seal:
         return digest.digest()
 
     def seal(self, datagram: bytes, now: float) -> bytes:
-        """Return a frame of this node sealed, at time `now`, seconds.  Raises `WireError`."""
+        """Return a frame of this node, sealed at time `now`, seconds.  Raises `WireError`."""
         body = int.from_bytes(datagram[_BODY_LENGTH : _BODY_LENGTH + 2], "big") + TRAILER
         if body > MAX_BODY:
             raise WireError("a body with no room for a seal")

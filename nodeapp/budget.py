@@ -15,7 +15,7 @@ from typing import Final
 FRAMES: Final = 1000
 """Datagrams a second that are taken from a neighbour."""
 SHOWN: Final = 32
-"""Neighbours beyond their budget that are named."""
+"""Most neighbours beyond their budget that are named."""
 
 
 class Budgets:
@@ -23,7 +23,7 @@ class Budgets:
 
     def __init__(self, frames: int = FRAMES) -> None:
         self.dropped: Counter[int] = Counter()
-        """Frames beyond the budget, of the first `SHOWN` neighbours that were; 0: of others."""
+        """Frames beyond the budget, by neighbour for the first `SHOWN`; 0: of all others."""
         self._frames = frames
         self._second = 0
         self._taken: dict[int, int] = {}

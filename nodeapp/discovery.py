@@ -1,4 +1,4 @@
-"""What is added as a file: a module of a folder that holds one subclass of a base."""
+"""Extensions that are files: modules of a folder, each with one subclass of a base."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def modules_in(package: ModuleType, others: Collection[str]) -> list[str]:
-    """Return the names of the modules in a package but `others`, sorted."""
+    """Return the names of the modules in a package except `others`, sorted."""
     names = (module.name for module in pkgutil.iter_modules(package.__path__))
     return sorted(name for name in names if name not in others)
 

@@ -34,9 +34,9 @@ Attributes = Mapping[str, Value]
 
 TOPIC: Final = "topic"
 MAX_EVENT: Final = wire.MAX_BODY - 4_000
-"""Bytes of an event's body at most: protocols put it into bodies of their own."""
+"""Most bytes of an event's body: protocols put it into bodies of their own."""
 MAX_PREDICATES: Final = 64
-"""Predicates in a filter."""
+"""Most predicates in a filter."""
 
 
 def check_attributes(attributes: object) -> dict[str, Value]:
@@ -124,7 +124,7 @@ class Filter:
 
     @property
     def topic(self) -> str | None:
-        """The topic that the filter asks for, if it asks for one."""
+        """The topic that the filter asks for, if any."""
         for predicate in self.predicates:
             if predicate.attribute == TOPIC and predicate.operator == "=":
                 return predicate.value if isinstance(predicate.value, str) else None
@@ -151,7 +151,7 @@ class Filter:
 
     @classmethod
     def parse(cls, words: Iterable[str]) -> Self:
-        """Return the filter a user wrote, one predicate a word (see `Predicate.parse`).
+        """Return the filter a user wrote, one predicate per word (see `Predicate.parse`).
 
         Raises `EventError`.
         """
@@ -254,7 +254,7 @@ class Event:
 def fingerprint(publisher: int, sequence: int, body: bytes) -> int:
     """Return 64 bits that tell an event, whose body `Event.encode` returns, from all others.
 
-    Nobody can make up one with the fingerprint of another: Python's hash of bytes has a key that is
+    Nobody can forge one with the fingerprint of another: Python's hash of bytes has a key that is
     drawn for each process (SipHash), and different ids of one body never share one.
     """
     return (hash(body) ^ (publisher << 32 | sequence)) & 0xFFFFFFFFFFFFFFFF

@@ -49,7 +49,7 @@ def gabriel_neighbours(own: Point, neighbours: Mapping[int, Point]) -> dict[int,
     from their own neighbours; the graph is planar and as connected as the network.
     """
     ox, oy = own
-    # Who lies in the disc is nearer than its other end, and the nearest is the likeliest.
+    # A node in the disc is nearer than the edge's other end, and the nearest is the likeliest.
     nearer = sorted(
         ((ox - x) * (ox - x) + (oy - y) * (oy - y), x, y, node)
         for node, (x, y) in neighbours.items()

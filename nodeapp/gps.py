@@ -100,7 +100,7 @@ def _line(report: dict[str, Any]) -> bytes:
 def decode_report(line: bytes, plane: Plane) -> Position | None:
     """Return the position in a line from gpsd.
 
-    None if the line is no TPV report, is one without a fix, or is not what gpsd writes.
+    None if the line is not a TPV report, is one without a fix, or is not what gpsd writes.
     """
     try:
         report = json.loads(line)
@@ -138,7 +138,7 @@ async def follow(host: str, port: int, plane: Plane, report: Callable[[Position]
             trouble = f"sent a line of more than {MAX_LINE} bytes"
         except OSError as error:
             trouble = f"cannot be reached: {error.strerror or error}"
-        if not troubled:  # once a failure, not once a second
+        if not troubled:  # once per failure, not once a second
             log.warning("gpsd at %s:%d %s; trying again", host, port, trouble)
             troubled = True
         await asyncio.sleep(RETRY)

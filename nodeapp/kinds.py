@@ -5,11 +5,12 @@
 
 The number is a byte of every frame's header (`nodeapp.wire`).  Numbers and names are unique: a
 class that claims one that another class has is refused when it is made, so at the import of its
-file.  The role tells those who know no protocol by name what a message is for: a switch, a queue,
+file.  The role tells code that knows no protocol by name what a message is for: a switch, a queue,
 the analyses.
 
 The registry has what this process has imported, so a node knows the kinds of its own protocol
-only.  Who reads frames of any protocol asks `nodeapp.pubsub.registry.kinds`, which imports all.
+only.  Code that reads frames of any protocol calls `nodeapp.pubsub.registry.kinds`, which imports
+all.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ CLASSES: Final[dict[int, TrafficClass]] = {}
 
 
 class CommonKind(Kind):
-    """What protocols share: beacons, whose bodies are of each routing, and plain events."""
+    """What protocols share: beacons, whose bodies depend on the routing, and plain events."""
 
     HELLO = 1, Role.ROUTING
     EVENT = 2, Role.EVENT

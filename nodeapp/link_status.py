@@ -57,7 +57,7 @@ def unacknowledged(radio: socket.socket) -> tuple[str, bytes] | None:
 def datagram_of(frame: bytes) -> tuple[str, bytes] | None:
     """Return the destination and the UDP datagram of an Ethernet frame.
 
-    None if it has no whole one: of a fragmented datagram, no frame has.
+    None if it has no whole one: no frame of a fragmented datagram has.
     """
     ip = frame[ETHERNET_LENGTH:]
     if frame[12:ETHERNET_LENGTH] != _IPV4 or len(ip) < 20 or ip[9] != _UDP:

@@ -44,7 +44,7 @@ RECEIVE_BUFFER: Final = 4 << 20
 BATCH: Final = 64
 """Datagrams read before the loop's timers and the other socket have their turn."""
 TRACEBACKS: Final = 20
-"""Internal errors that are logged with their traceback; of further ones a line."""
+"""Internal errors that are logged with their traceback; further ones take a line each."""
 EXTRAPOLATION: Final = 2.0
 """Seconds for which a fix is carried on along its velocity when the next does not come."""
 
@@ -90,7 +90,7 @@ def check(options: NodeOptions) -> None:
     values = asdict(options.parameters)
     if values.get("link_feedback") and not link_status.is_radio(options.interface):
         raise NodeError(
-            f"{options.interface} is no Wi-Fi interface, so it cannot tell of frames that were not "
+            f"{options.interface} is no Wi-Fi interface, so it cannot report frames that were not "
             "acknowledged: leave link_feedback off"
         )
     for name, what in _SIMULATED.items():

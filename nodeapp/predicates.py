@@ -33,9 +33,9 @@ TYPES: Final[dict[type, str]] = {int: NUMBER, float: NUMBER, bool: BOOLEAN, str:
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
 MAX_TEXT: Final = 1024
-"""Characters in the value of a predicate."""
+"""Most characters in the value of a predicate."""
 MAX_NAME: Final = 255
-"""Characters in the name of an attribute."""
+"""Most characters in the name of an attribute."""
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
@@ -198,7 +198,7 @@ def format_value(value: Value, *, always_text: bool = False) -> str:
     if isinstance(value, str):
         read = parse_value_or_none(value, always_text=always_text)
         printable = value.isprintable()  # a terminal obeys the rest
-        # "=" after < and > would be theirs.
+        # "=" after < or > would belong to the operator.
         plain = value and printable and value == read and value[0] != "="
         return value if plain else json.dumps(value, ensure_ascii=not printable)
     return repr(value)

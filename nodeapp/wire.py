@@ -22,14 +22,14 @@ Every datagram, between nodes (UDP port `NODE_PORT`) and between a node and its 
     | body (body length bytes, CBOR, RFC 8949)                      |
     +---------------------------------------------------------------+
 
-in network byte order.  What captures are analysed for is in the 24 fixed bytes, so that a
+in network byte order.  All that captures are analysed for is in the 24 fixed bytes, so that a
 decoder needs neither CBOR nor the protocols.  A forwarder rewrites header and routing extension
 and relays the body untouched.
 
 ttl is the number of hops still allowed after this one; hops is the number of radio transmissions
 made so far, this one included: 1 when the originator sends, 0 only on loopback.  Publisher and
-sequence number together are the event id; both are 0 in frames that carry no event, but for a
-SUBSCRIPTION that names a publisher whose events it takes, and for the sequence number of some
+sequence number together are the event id; both are 0 in frames that carry no event, except a
+SUBSCRIPTION that names a publisher whose events it takes, and the sequence number of some
 messages of brokers of a mesh and of peers of Mirinae, which is when their sender began (`moment`).
 
 Length, version and kind are checked on receipt; a frame that fails is refused with `WireError`,
@@ -52,7 +52,7 @@ VERSION: Final = 1
 NODE_PORT: Final = 5550
 CLIENT_PORT: Final = 5551
 MOMENTS: Final = 2**32
-"""After so many milliseconds, 49.7 days, `moment` begins again."""
+"""After so many milliseconds, 49.7 days, `moment` wraps around."""
 BROADCAST: Final = 0xFFFFFFFF
 """Node id of all one-hop neighbours."""
 ANY_NODE: Final = 0
@@ -74,11 +74,11 @@ BY_HAND: Final = 1 << 31
 FLAG_REPLICA: Final = 0x01
 """A subscription copied by the node that captured it to its neighbours; not captured again."""
 FLAG_ONE_WAY: Final = 0x02
-"""A frame that came another way than its forwarders' routes to its originator lead (AODV)."""
+"""A frame that came by another path than its forwarders' routes to its originator (AODV)."""
 FLAG_EXPLORE: Final = 0x04
 """A subscription whose issuer takes events from here again, whatever it has pruned before."""
 FLAG_SEALED: Final = 0x08
-"""A frame that ends with the seal of who transmitted it (`nodeapp.auth`)."""
+"""A frame that ends with the seal of its transmitter (`nodeapp.auth`)."""
 
 FLAG_MULTICAST: Final = 0x10
 """An event of an overlay that goes on to covered peers and neighbours, not to covering ones."""
@@ -275,7 +275,7 @@ def with_sender(route: bytes, sender: Whereabouts) -> bytes:
 def split_sender(route: bytes) -> tuple[bytes, Whereabouts | None]:
     """Return the extension without what `with_sender` added, and that, or None if it has none.
 
-    Raises `WireError` if that is malformed; the rest is not looked into.
+    Raises `WireError` if that is malformed; the rest is not decoded.
     """
     if not route or not route[0] & WITH_SENDER:
         return route, None
@@ -326,7 +326,7 @@ def encode_body(value: Any) -> bytes:
 def decode_body(body: bytes) -> Any:
     """Return the one CBOR item that `body` is, as plain values.
 
-    Raises `WireError` and nothing else.  Refused are also tags (a tagged value may cost far
+    Raises `WireError` and nothing else.  Also refused are tags (a tagged value may cost far
     more to build than its bytes), nesting beyond `MAX_DEPTH`, repeated and non-text map keys, and
     bytes after the item.
     """
@@ -352,7 +352,7 @@ def _refuse_tag(*_: object) -> Any:
 
 
 MAX_DEPTH: Final = 8
-"""Arrays and maps within one another in a body."""
+"""Most levels of arrays and maps in a body."""
 _REFUSED_TAGS: Final = dict.fromkeys(
     # The tags that cbor2 decodes itself; those it does not know go to the tag hook.
     (*range(6), 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799),

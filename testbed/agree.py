@@ -60,7 +60,7 @@ REPEATS = 5
 MOST_REPEATS = 100
 AUTO = "auto"
 AT_FIRST = 3
-"""Repeats after which `auto` looks for the first time."""
+"""Repeats after which `auto` first checks whether they decide."""
 
 
 BackendsOption = Annotated[
@@ -153,16 +153,16 @@ def _compared(
 
 
 def enough(repeats: int, needed: int) -> int:
-    """Return how many repeats to have next, after `repeats`, if `needed` would decide.
+    """Return how many repeats to aim at next, after `repeats`, if `needed` would decide.
 
-    0 `needed` is decided.  At most double them at a time: `needed` is itself an estimate from those
-    run.
+    `needed` is 0 if they have decided.  At most double them at a time: `needed` is itself an
+    estimate from the repeats so far.
     """
     return min(max(needed, repeats + 1), 2 * repeats, MOST_REPEATS) if needed else repeats
 
 
 def _repeats(text: str) -> int:
-    """Return how many repeats to begin with."""
+    """Return the number of repeats to begin with."""
     if text == AUTO:
         return AT_FIRST
     if not text.isdecimal() or not LEAST_REPEATS <= int(text) <= MOST_REPEATS:

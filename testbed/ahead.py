@@ -8,8 +8,8 @@ middle of that, gives it the priority of the command: it analyses a run as `anal
 compares runs as `agree` does, prints what that prints, and returns the outcome.  It then waits for
 further orders, with the same Spark.
 
-    standard input       a line of JSON an order (`_Order`); its end: end
-    a pipe of its own    pickled, the result of each order: an `AnalysisOutcome`, or the comparisons
+    standard input       a line of JSON per order (`_Order`); at its end the process ends
+    a pipe of its own    the pickled result of each order: an `AnalysisOutcome`, or the comparisons
 
 It is a process rather than a thread so that it can have a priority, needs no root
 (`emulation.caller`), and cannot disturb the loop that watches the run.
@@ -57,7 +57,7 @@ class AnalysisOutcome(NamedTuple):
 
 
 class _Order(TypedDict):
-    """What to do: compare the runs in `folders`, a list a repeat, or analyse the only one."""
+    """What to do: compare the runs in `folders`, a list per repeat, or analyse the only one."""
 
     folders: list[list[str]]
     names: list[str]
@@ -68,7 +68,7 @@ class _Order(TypedDict):
 
 
 def possible() -> bool:
-    """Return whether another process writes where this one does: not if its output is captured."""
+    """Return whether another process can write to this one's output: not if that is captured."""
     return sys.stderr is sys.__stderr__ and sys.stdout is sys.__stdout__
 
 
@@ -81,7 +81,7 @@ class Analyst:
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: IO[bytes] | None = None
         self._idle = False
-        """It has no order to carry out, and has the priority of the command."""
+        """The process has no order to carry out, and has the priority of the command."""
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
         self._share = _share()
 
@@ -127,7 +127,7 @@ class Analyst:
 
     def _done(self, order: _Order, again: str) -> Any:
         """Return the result of an order; `again` is the command to repeat if it was killed."""
-        # Not above: the process loads it when it has its priority.
+        # Not at the top: the process loads it when it has its priority.
         from nodeapp.installation import PROGRAM
         from testbed.options import fail
 
@@ -136,7 +136,7 @@ class Analyst:
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._answers is not None
-        with suppress(BrokenPipeError):  # its exit code tells
+        with suppress(BrokenPipeError):  # its exit code tells why
             self._process.stdin.write((json.dumps(order) + "\n").encode())
             self._process.stdin.flush()
         # At the lowest priority it might take long to notice the order.
@@ -184,7 +184,7 @@ def main(arguments: list[str]) -> int:
         os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         share_as(os.getpid(), LOWEST)
-        if _ordered():  # before that, so nobody else is going to raise it
+        if _ordered():  # the order came first, so nobody else is going to raise the priority
             _raise_priority(os.getpid(), niceness, share)
     from spark_analysis.engine.session import spark_session
     from spark_analysis.errors import AnalysisError
@@ -199,7 +199,7 @@ def main(arguments: list[str]) -> int:
 
         def orders() -> Iterator[str]:
             for line in iter(sys.stdin.readline, ""):
-                _raise_priority(os.getpid(), niceness, share)  # and what has begun since
+                _raise_priority(os.getpid(), niceness, share)  # also of new threads
                 yield line
 
         return serve(orders(), answers, stack)

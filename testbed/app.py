@@ -44,7 +44,7 @@ class LazyGroup(TyperGroup):
         return get_command(alone)
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
-        """Return the command that a line names.  Raises UsageError, which says what is near."""
+        """Return the command that a line names.  Raises UsageError, which suggests others."""
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             ctx.fail(f"no command {args[0]!r}{suggestion(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
@@ -60,7 +60,7 @@ class LazyGroup(TyperGroup):
             raise
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Return how a command or option begins, without loading the commands."""
+        """Return how a command or option may go on, without loading the commands."""
         names = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
         return [*names, *Command.shell_complete(self, ctx, incomplete)]
 

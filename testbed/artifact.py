@@ -42,7 +42,7 @@ TYPES: Final = {
     ".parquet": ("application/vnd.apache.parquet", "table of the analysis"),
     ".html": ("text/html", "report of the run"),
     ".json": ("application/json", "record of the run"),
-    ".jsonl": ("application/jsonl", "record of the run, a line each"),
+    ".jsonl": ("application/jsonl", "record of the run, one entry per line"),
     ".csv": ("text/csv", "key figures"),
     ".pdf": ("application/pdf", "figure"),
     ".svg": ("image/svg+xml", "figure"),
@@ -57,7 +57,7 @@ NAMED: Final = {
     "script.py": "the script for Mininet-WiFi that was run",
     "script.json": "how the script was run and ended: arguments, machine, versions, limits",
     "network.json": "nodes, radios and propagation",
-    "samples.jsonl": "positions, levels and associations, a line each second",
+    "samples.jsonl": "positions, levels and associations, one line per second",
     SPEC: "what a sweep was asked for; enough to repeat it",
     RESULTS: "a row for each run",
     FINDINGS: "a verdict on each claim",
@@ -74,7 +74,7 @@ class _Bundled:
     path: Path
     about: str
     recipes: Sequence[str]
-    """Its files from which it can be repeated."""
+    """Those of its files from which it can be repeated."""
     started: str | None
     details: Mapping[str, Any]
     """How, with what and where it was made."""

@@ -1,8 +1,8 @@
 """Processes beside a run that take only what it leaves: lowest priority, a session of their own.
 
-A session of its own, as Linux shares processors among sessions first (sched(7), the autogroup
-feature): niceness counts only within one.  And Ctrl-C, which a terminal sends to all processes
-of its session's foreground, is for the run.
+A session of their own, because Linux first shares processors among sessions (sched(7), the
+autogroup feature) and niceness counts only within one; and because Ctrl-C, which a terminal sends
+to all processes in the foreground of its session, is for the run.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ if TYPE_CHECKING:  # they import hypothesis, which other commands need not have
 BUDGET: Final = "1m"
 UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 MOVING: Final = 20.0
-"""Seconds that nodes of a topology move, before they stand still."""
+"""Seconds for which nodes of a topology move before they stand still."""
 ENDLESS: Final = "endless"
 """The property of runs that do not end."""
 ALL_FAULTS: Final = ",".join(FAULTS)
@@ -65,7 +65,7 @@ NONE: Final = "none"
 KEPT: Final = "check"
 """The folder under `RUNS`."""
 STORAGE: Final = "HYPOTHESIS_STORAGE_DIRECTORY"
-"""The variable that says where hypothesis keeps what it reads off sources; else here."""
+"""Environment variable: where hypothesis keeps what it reads from source code; else here."""
 
 
 class _Case(NamedTuple):
@@ -100,7 +100,7 @@ TopologyOption = Annotated[
     str | None,
     typer.Option(
         "--topology",
-        help="use its nodes, motion and radio instead of drawn ones; what its radio loses is "
+        help="use its nodes, motion and radio instead of drawn ones; frames lost by its radio are "
         "not a finding",
         autocompletion=completing.topologies,
     ),
@@ -112,14 +112,14 @@ FaultsOption = Annotated[
         "--faults",
         metavar="KINDS",
         help=f"what may fail, separated by commas, or none; {STRANGER}: forged packets, against "
-        "which a network without a key keeps no promise",
+        "which a network without a key promises nothing",
     ),
 ]
 SpreadOption = Annotated[
     str | None,
     typer.Option(
         "--master",
-        help="draw on a Spark cluster, as local[4] or spark://host:port; the findings are the same",
+        help="search on Spark: local[4] or spark://host:port; the findings are the same",
     ),
 ]
 KeptOption = Annotated[
@@ -212,7 +212,7 @@ def _refuse_what_cannot_be(protocol: str, seed: int, scenarios: int | None) -> N
     if scenarios is not None and scenarios < 1:
         fail("--scenarios must be 1 or more", USAGE)
     if protocol in MIDDLEWARE:
-        fail(f"{protocol} runs in real time, and check under the virtual clock: use run", USAGE)
+        fail(f"{protocol} runs in real time, check under the virtual clock: use run", USAGE)
 
 
 def _end(cases: Sequence[_Case], strict: bool) -> None:
@@ -256,7 +256,7 @@ def _faults(text: str) -> tuple[Kind, ...]:
 def _base(
     topology: str | None, protocol: str, numbers: tuple[int, int], settings: Mapping[str, Any]
 ) -> Callable[[int, int], Scenario] | None:
-    """Return what makes the scenarios of a topology, after it has made the smallest and largest."""
+    """Return the maker of a topology's scenarios, after trying the smallest and the largest."""
     if topology is None:
         if settings:
             fail("--set is for the parameters of a --topology: name one", USAGE)
@@ -274,7 +274,7 @@ def _base(
 def _small(
     topology: str, protocol: str, settings: tuple[tuple[str, Any], ...], nodes: int, seed: int
 ) -> Scenario:
-    """Return a topology's scenario, with so many nodes if it lets one choose that."""
+    """Return a topology's scenario, with so many nodes if that is a parameter."""
     names = {parameter.name for parameter in topology_parameters(topology)}
     wanted = {"nodes": nodes, "topics": 0}  # the workload is drawn
     values = {name: value for name, value in wanted.items() if name in names} | dict(settings)
@@ -284,7 +284,7 @@ def _small(
 def _properties(names: Sequence[str] | None, protocol: str, topology: str | None) -> list[Property]:
     """Return the properties of these names; by default those that the protocol promises.
 
-    It promises liveness over a radio that loses nothing, which a topology's own does.
+    It promises liveness over a radio that loses nothing; a topology's own radio loses frames.
     """
     if not names:
         promises = service_of(protocol).promises
@@ -308,7 +308,7 @@ def _again(search: Search, folder: Path, protocol: str, chosen: Sequence[str]) -
     others = set(property_names()) - set(chosen)
     for path, scenario in before.items():
         if path.stem.rpartition("-")[0] in others:
-            continue  # this time nobody asks for that property
+            continue  # that property is not asked for this time
         finding = search.again(scenario)
         if finding is None:
             console.say(f"holds now: {path}")
@@ -319,7 +319,7 @@ def _again(search: Search, folder: Path, protocol: str, chosen: Sequence[str]) -
 
 
 def _keep(folder: Path, finding: Counterexample) -> _Case:
-    """Keep the scenario of a finding, and tell it."""
+    """Keep the scenario of a finding, and print it."""
     from emulation.check.search import keep
 
     try:
@@ -370,7 +370,7 @@ def _reports(cases: Sequence[_Case]) -> dict[Path, Path]:
 
 @contextmanager
 def _spread(master: str | None) -> Iterator[tuple[Spread | None, int]]:
-    """Yield what runs chunks of scenarios on a Spark master, and how many at a time."""
+    """Yield a function that runs chunks of scenarios on a Spark master, and how many at a time."""
     if master is None:
         yield None, 1
         return
@@ -392,8 +392,8 @@ def _spread(master: str | None) -> Iterator[tuple[Spread | None, int]]:
 
 @contextmanager
 def _display() -> Iterator[Watch]:
-    """Show how far the search is, and yield what is told."""
-    with Status("begins", console=console) as status:
+    """Show how far the search is, and yield the function that updates it."""
+    with Status("starting", console=console) as status:
         yield lambda progress: status.update(_state(progress))
 
 

@@ -1,6 +1,6 @@
 """Writes Java's class data (`spark_analysis.engine.class_data`), by a short analysis.
 
-`python -m testbed.class_data` does it; its process is one of its own, as the Java machine writes
+`python -m testbed.class_data` does it, in a process of its own, as the Java virtual machine writes
 when it ends.
 """
 
@@ -22,7 +22,7 @@ from spark_analysis.engine.session import spark_session
 from topologies.catalog import make_scenario
 
 TOPOLOGIES: Final = ("roaming_field", "mesh_grid")
-"""Between them their runs fill nearly all tables."""
+"""Their runs together fill nearly all tables."""
 LIMIT: Final = 300.0
 """Seconds that Java may take to write."""
 

@@ -49,7 +49,7 @@ MODULES: Final = (
 )
 GROUP: Final = "testbed"
 TOGETHER: Final = f"{GROUP}__mypyc"
-"""The extension that has the code of all modules, which call each other without Python."""
+"""The extension with the code of all modules, which call each other without the interpreter."""
 LIMIT: Final = 900.0
 """Seconds that the compiler, or Java, may take; each takes about 30."""
 KEPT: Final = 24 * 3600
@@ -61,7 +61,7 @@ follow_imports = silent
 ignore_missing_imports = true
 explicit_package_bases = true
 """
-"""The last line: where the testbed is installed, its folder is a package to others, not to it."""
+"""Last line: an installed testbed's folder is a package to other programs, not to its modules."""
 SCRIPT: Final = """\
 import sys
 from mypyc.build import mypycify
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def _start_java() -> subprocess.Popen[str]:
-    """Begin to write Java's class data, beside the compiler, which has one processor busy."""
+    """Begin to write Java's class data, beside the compiler, which keeps one processor busy."""
     return subprocess.Popen(
         [sys.executable, "-m", "testbed.class_data"],
         cwd=ROOT,
@@ -157,7 +157,7 @@ def compile_modules(root: Path = ROOT, names: Iterable[str] = MODULES) -> float:
     with tempfile.TemporaryDirectory(dir=compiled_folder, prefix="build-") as work:
         _build(root, Path(work), files)
         if any(digest(root / name) != before for name, before in sources.items()):
-            raise CompilingError("the source has changed meanwhile: compile again")
+            raise CompilingError("the source changed meanwhile: compile again")
         folder = compiled_folder / key
         if not folder.exists():
             Path(work, "lib").rename(folder)
@@ -192,7 +192,7 @@ def _build(root: Path, work: Path, files: list[str]) -> None:
             timeout=LIMIT,
         )
     except subprocess.TimeoutExpired:
-        raise CompilingError(f"the compiler was given up after {LIMIT:g} s") from None
+        raise CompilingError(f"the compiler was stopped after {LIMIT:g} s") from None
     if done.returncode:
         log = root / FOLDER / "failed.log"
         log.write_text(done.stdout + done.stderr, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How the values of arguments and options may go on, for completion in a shell."""
+"""What the values of arguments and options may be, for completion in a shell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_analysis.papers.registry import load_paper, paper_names
 from topologies.catalog import all_parameters, topology_names
 
 ASKS: Final = "_TESTBED_COMPLETE"
-"""Environment variable by which a shell asks how a line may go on."""
+"""Environment variable with which a shell asks how a line may go on."""
 SETS: Final = "="
 """What stands between a parameter and its value."""
 

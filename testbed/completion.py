@@ -62,7 +62,7 @@ class _OfNames(ShellComplete):
         return [item for item in items if item.type == "plain"]
 
     def source_vars(self) -> dict[str, Any]:
-        """Return what the script is filled with."""
+        """Return the values that the script is filled with."""
         function = "_" + "".join(character if character.isalnum() else "_" for character in PROGRAM)
         return {"function": function, "variable": ASKS, "program": PROGRAM}
 
@@ -130,6 +130,6 @@ def completion(
         shell = detected if detected in SHELLS else "bash"
     if shell not in SHELLS:
         names = ", ".join(SHELLS)
-        fail(f"no completion for {shell!r}; there is: {COMMAND} completion with {names}", USAGE)
+        fail(f"no completion for {shell!r}: use {COMMAND} completion with {names}", USAGE)
     command = context.find_root().command
     print(SHELLS[shell](command, {}, PROGRAM, ASKS).source(), end="")

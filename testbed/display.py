@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_analysis.report.metric import Metric
 
 SHOWN: Final = 5
-"""Runs of many whose problems are printed."""
+"""Of many runs, the number whose problems are printed."""
 _UNSEEN: Final = suppress(OSError)
 """A run goes on, and ends as it should, if its terminal is closed."""
 
@@ -55,7 +55,7 @@ class RunDisplay(_Display):
         bar: bool = True,
         under_way: Callable[[], None] = lambda: None,
     ) -> None:
-        """`under_way` is called when the run is, and perhaps again."""
+        """`under_way` is called when the run is under way, possibly again."""
         self._under_way = under_way
         self._console = console
         self._duration = duration
@@ -130,13 +130,13 @@ def summarise(console: Terminal, analysis: Analysis, metrics: Iterable[Metric]) 
     for run in analysis.runs:
         for problem in RunTables(analysis, run).problems:
             if problem in run.problems and run.is_complete:
-                continue  # it was printed when it came
+                continue  # it was printed when it occurred
             console.say(f"[yellow]warning:[/yellow] {run.name}: {escape(problem)}")
         warn_of_infidelity(console, run)
 
 
 def warn_of_infidelity(console: Terminal, run: Run) -> None:
-    """Print which checks of the fidelity monitor a run has failed, if it has any."""
+    """Print which checks of the fidelity monitor a run has failed, if any."""
     if run.fidelity is None:
         return
     if run.fidelity.kept_real_time is None:

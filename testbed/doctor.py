@@ -43,7 +43,7 @@ class RunWay:
     command: str
     gives: str
     subject: str
-    """Of the finding that says whether it works here."""
+    """Subject of the finding that says whether it works here."""
 
 
 WAYS = (
@@ -59,7 +59,7 @@ WAYS = (
     ),
     RunWay(
         "run ... --backend tap",
-        "802.11 modelled under Ethernet frames; most stations in real time",
+        "802.11 modelled under Ethernet frames; the most stations in real time",
         "backend tap",
     ),
 )
@@ -146,7 +146,7 @@ def _virtual_machine() -> Diagnosis:
         verdict = probe.kvm_verdict(image, build.cache_folder())
     except VmError as error:
         return without(str(error))
-    means = "KVM" if verdict.works else f"processor emulated, for KVM fails: {verdict.reason}"
+    means = "KVM" if verdict.works else f"processor emulated, as KVM fails: {verdict.reason}"
     return Diagnosis(subject, f"{purpose} ({means})", (), needed=False)
 
 

@@ -33,7 +33,7 @@ from testbed.options import (
 )
 
 LONGEST = 7 * 86_400.0
-"""Seconds that `--for` may be."""
+"""Most seconds that `--for` takes."""
 KILLED = 128
 """Exit codes from here on are those of signals."""
 

@@ -30,9 +30,9 @@ from testbed.options import FAILED, USAGE, console, end_interrupted, fail, print
 SECONDS: Final = 3.0
 """Seconds that each network runs unless `--for` says otherwise."""
 POLL: Final = 0.1
-"""Seconds between two looks at what has come."""
+"""Seconds between two checks for signals and the script's end."""
 AGAIN: Final = 1.0
-"""Seconds after which a signal is sent again: before it has a handler, a script loses it."""
+"""Seconds after which a signal is sent again: a script that has no handler yet loses it."""
 LEAVING: Final = 60.0
 """Seconds in which a script that is asked to end stops its network and ends."""
 
@@ -75,7 +75,7 @@ def run_script(spec: dict[str, Any], **options: Any) -> int | None:
                 if interrupts.last not in (None, typed) and now < asked:
                     asked = again = now
                 if now > asked + LEAVING:
-                    print_error(f"the script was killed: it has not ended within {LEAVING:g} s")
+                    print_error(f"the script was killed: it did not end within {LEAVING:g} s")
                     break
                 if now >= again:
                     again = now + AGAIN

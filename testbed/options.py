@@ -110,7 +110,7 @@ MasterOption = Annotated[
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
-    """End with one line that says what to do; after Ctrl-C, as that ends."""
+    """End with one line that says what to do; after Ctrl-C, end as Ctrl-C does."""
     interruption.check()
     print_error(message)
     raise typer.Exit(code)
@@ -190,7 +190,7 @@ def scenario_again(path: Path) -> Scenario:
     if run is not None and run.moved_points:
         fail(
             f"{path}: {', '.join(run.moved_points)} moved at the prompt, which a scenario cannot "
-            f"repeat; without that it is --scenario {path / 'scenario.json'}",
+            f"repeat; to run it without: --scenario {path / 'scenario.json'}",
             USAGE,
         )
     if scenario.protocol.name not in SYSTEMS:

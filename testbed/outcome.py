@@ -84,7 +84,7 @@ def script_outcome(folder: Path, report: Path) -> dict[str, Any]:
 
 
 def flaws(outcomes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return why the numbers of runs are unreliable, a line each, from their outcomes."""
+    """Return why the numbers of runs are unreliable, one reason per line, from their outcomes."""
     lines = []
     for facts in outcomes:
         name = facts["run"].name

@@ -2,7 +2,7 @@
 
 Repeat i is the scenario with its seed raised by i: placement, motion and workload, which were
 drawn before, stay; what nodes and the channel draw while they run changes.  The backends take
-turns, so that a machine that becomes slower or faster does so for both.
+turns, so that a machine that becomes slower or faster does so for all.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RepeatTurn:
 
 
 Watch = Callable[[RepeatTurn], AbstractContextManager[Observer]]
-"""Gives the observer of a run, for the time of the run."""
+"""Provides the observer of a run, for the time of the run."""
 
 
 def names(backends: Sequence[Backend]) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def run_repeats(
     watch: Watch,
     first: int = 0,
 ) -> list[tuple[Path, ...]]:
-    """Run repeats `first` to `repeats` - 1 on all backends; return the folders, a tuple a repeat.
+    """Run repeats `first` to `repeats` - 1 on all backends; return the folders, a tuple per repeat.
 
     Raises `AgreeError` if a run fails, and OSError; KeyboardInterrupt once the run that it
     interrupts is stopped.

@@ -250,11 +250,11 @@ def _print_claims(result: Reproduction) -> None:
 
 
 def _give_to_caller(folder: Path) -> None:
-    """Hand a reproduction's folder over, and no other that was named and refused."""
+    """Hand over a reproduction's folder, but not another one that was named and refused."""
     from spark_analysis.papers.computed import ROWS
     from spark_analysis.papers.reproduction import FINDINGS
 
-    # What a reproduction writes, in its folder or in one a study, or a paper.
+    # What a reproduction writes, in its folder or in one per study or paper.
     outputs = (FINDINGS, SPEC, f"points/*/{ROWS}")
     if any(any(folder.glob(f"{depth}{name}")) for name in outputs for depth in ("", "*/", "*/*/")):
         RunFolder(folder).give_to_caller()

@@ -180,7 +180,7 @@ def _execute(
 ) -> None:
     if live and backend.name in WITHOUT_PROMPT:
         fail(
-            f"--live is for runs in real time: of {backend.name}, the report has a replay",
+            f"--live is for runs in real time: with {backend.name}, see the report's replay",
             USAGE,
         )
     if interact is not None and backend.name in WITHOUT_PROMPT:
@@ -283,7 +283,7 @@ def _conclude(folder: RunFolder, analyze: bool, end: _End, ahead: Analyst | None
 
 
 def _refuse_defects(folder: RunFolder) -> None:
-    """End with an error if node apps raised: such a run does not measure its protocol."""
+    """End with an error if node apps raised exceptions: the run does not measure its protocol."""
     record = read_run(folder.path).record
     if record is not None and record.defects is not None:
         defects = record.defects

@@ -236,7 +236,7 @@ def _report(outcome: SweepOutcome, *, as_json: bool) -> None:
 
 
 def _facts(outcome: SweepOutcome, gaps: Sequence[Difference]) -> dict[str, Any]:
-    """Return what a sweep has brought, for programs."""
+    """Return the results of a sweep, for programs."""
     return {
         "folder": outcome.folder,
         "results": outcome.folder / RESULTS,

@@ -291,7 +291,7 @@ def _scenario(
 def _check_scenario(words: Sequence[str]) -> None:
     """End with what is wrong with a scenario, before a machine boots for it.
 
-    Files that are not on this machine are looked at in the guest, where their paths may be others.
+    Files that are not on this machine are looked at in the guest, where their paths may differ.
     """
     if not all(Path(word.partition("file:")[2]).exists() for word in words if "file:" in word):
         return

@@ -1,6 +1,6 @@
 """Stations that meet as a contact trace says: who hears whom, and when.
 
-`emulation.mobility.contacts` has the formats.  A trace knows neither places nor levels: stations in
+`emulation.mobility.contacts` has the formats.  A trace has no positions and no levels: stations in
 contact hear each other without bit errors and compete for the air; others neither hear nor disturb
 each other.  On maps they stand on a circle.  The workload is that of `roaming_field`.
 """

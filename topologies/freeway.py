@@ -1,7 +1,7 @@
 """Vehicles on freeways: the highway traffic report of a comparison of schemes over GPSR and AODV.
 
 Table 1 of the paper (docs/papers.md#six-schemes) gives 60 nodes, the freeway model, 10 to 60 m/s,
-events of 512 bytes, an event of every publisher each 10 s, 2 topics with 1 publisher and 9
+events of 512 bytes, one from every publisher every 10 s, 2 topics with 1 publisher and 9
 subscribers each; a run takes 900 s (`--duration 900`).  It does not give the following, which is
 chosen here:
 
@@ -17,11 +17,11 @@ chosen here:
 - `lanes`: 2 each way.
 - `slowest`: half the speed, because "each node in the highway moves with high speed".  The
   framework's rules alone (0) let vehicles queue behind one that happens to crawl: the mean speed
-  over 900 s is then 6 m/s if 60 m/s are allowed; so it is 36 m/s.
+  over 900 s is then 6 m/s if 60 m/s are allowed; with half the speed it is 36 m/s.
 - `acceleration`: a tenth of the speed a second, so that motion looks alike at every speed.
 - `safety_distance`: 20 m.
 - `range`, `propagation`, `standard`: 250 m and two-ray ground are ns-2's defaults, which the paper
-  used; 802.11b is the standard nearest to its WaveLAN, and `radio=ns2` is that itself.
+  used; 802.11b is the standard nearest to its WaveLAN, and `radio=ns2` is WaveLAN itself.
 
 `emulation.mobility.freeway` has the model.
 """

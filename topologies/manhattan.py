@@ -1,7 +1,7 @@
 """Vehicles in city streets: the police surveillance of a comparison of schemes over GPSR and AODV.
 
 Table 1 of the paper (docs/papers.md#six-schemes) gives 60 nodes, the Manhattan model, 1 to 20 m/s,
-events of 1,024 bytes, an event of every publisher each 10 s, 6 topics with 2 publishers and 5
+events of 1,024 bytes, one from every publisher every 10 s, 6 topics with 2 publishers and 5
 subscribers each; a run takes 900 s (`--duration 900`).  It does not give the following, which is
 chosen here:
 
@@ -14,16 +14,16 @@ chosen here:
   the square of 1.9 km over which topics hash is void, farther than half the radio range (K of
   the paper) from the middle of every street; at any moment 0.65 is as far from every vehicle.  The
   traffic is the same: 0.99 of the pairs are connected at 1 m/s, 0.98 at 10, 0.97 at 20.
-  Voids between streets take blocks of 854 m and more to be half of the map: with 2 blocks each way
+  For voids between streets to be half of the map, blocks must be 854 m or more: with 2 each way
   that is over 10 km of streets, and 0.13 of the pairs are connected; with 1 block on 1 km 0.54 is
-  void and 0.89 of the pairs are connected, but nobody ever has a choice of ways.
+  void and 0.89 of the pairs are connected, but no vehicle ever has a choice of streets.
 - `lanes`: 2 each way, as the framework has them.
 - `slowest`: half the speed, as on the freeway.  The framework's rules alone (0) let the mean speed
   fall to 3.3 m/s if 10 m/s are allowed, and the connected pairs to 0.96.
 - `acceleration`: a tenth of the speed a second, so that motion looks alike at every speed.
 - `safety_distance`: 20 m.
 - `range`, `propagation`, `standard`: 250 m and two-ray ground are ns-2's defaults, which the paper
-  used; 802.11b is the standard nearest to its WaveLAN, and `radio=ns2` is that itself.
+  used; 802.11b is the standard nearest to its WaveLAN, and `radio=ns2` is WaveLAN itself.
   Buildings do not block the radio, as in ns-2.
 
 `emulation.mobility.manhattan` has the model.
@@ -70,7 +70,7 @@ class Manhattan(Topo):
         blocks: Blocks = 5,
         lanes: Lanes = 2,
         margin: Annotated[
-            float, Param("m without streets on each side of it", low=0, high=100_000)
+            float, Param("m without streets around that square", low=0, high=100_000)
         ] = 0.0,
         waypoint_spacing: WaypointSpacing = WAYPOINT_SPACING,
         range: RadioRange = 250.0,

@@ -3,8 +3,8 @@
 The network of Zheng, Cao, Liu and Wang (docs/papers.md#mesh-prediction), section II: a square of
 identical grid cells, in the middle of each a base station with its broker, one hop from the base
 stations of the eight cells around; users talk to a base station only and move by random waypoint.
-The paper's cells are 250 m wide and its squares have 21 and 41 cells a side; emulation of every
-base station with a kernel takes 3 to 5.
+The paper's cells are 250 m wide and its squares have 21 and 41 cells a side; emulation, with a
+kernel network stack for every base station, takes 3 to 5.
 
 A base station is an access point and a host on which the broker runs.  The range of the mesh
 radios lies between the distance of diagonal neighbours (354 m) and that of the next but one
@@ -48,7 +48,7 @@ class MeshGrid(Topo):
         ] = 3.0,
         slowest: Slowest = 1.0,
         mobility: MobilityModel = "random-waypoint",
-        cell: Annotated[float, Param("m a side of a grid cell", low=10, high=10_000)] = 250.0,
+        cell: Annotated[float, Param("m, side of a grid cell", low=10, high=10_000)] = 250.0,
         range: Annotated[float, Param("m of access radio range", low=1, high=10_000)] = 250.0,
         mesh_range: Annotated[float, Param("m of mesh radio range", low=1, high=10_000)] = 420.0,
         propagation: PathLoss = "twoRayGround",

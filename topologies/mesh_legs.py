@@ -41,7 +41,7 @@ DEPARTURE: Final = 12.0
 GOLDEN: Final = (math.sqrt(5) - 1) / 2
 """The lattice of n points (i/n, i times this): the golden section spreads them evenly."""
 REST: Final = 10.0
-"""Seconds that a run lasts at least after an arrival, for the handover."""
+"""Least seconds that a run lasts after an arrival, for the handover."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class MeshLegs(Topo):
         k: Annotated[int, Param("cells from the central one to the edge", low=1, high=20)] = 3,
         nodes: Annotated[int, Param("clients", low=1, high=1000)] = 10,
         speed: Annotated[float, Param("m/s of every client", low=0.1, high=100)] = 3.0,
-        cell: Annotated[float, Param("m a side of a cell", low=10, high=10_000)] = 250.0,
+        cell: Annotated[float, Param("m, side of a cell", low=10, high=10_000)] = 250.0,
         scan: Annotated[float, Param("s between a client's scans", low=0.05, high=60)] = 0.5,
         turn: Turn = 0.0,
         speed_error: SpeedError = 0.0,
@@ -108,7 +108,7 @@ class MeshLegs(Topo):
         self._draw(nodes, speed, width, number, publisher)
 
     def _draw(self, nodes: int, speed: float, width: float, brokers: int, publisher: int) -> None:
-        """Add the clients, with their ways and the times of their events."""
+        """Add the clients, with their paths and the times of their events."""
         rng = self.rng("mobility")
         middle = width / 2
         shift_x, shift_y = rng.random(), rng.random()
@@ -131,7 +131,7 @@ class MeshLegs(Topo):
                 f"a run of {self.duration:g} s is over before clients leave; all have arrived "
                 f"after {needed:.0f} s: use --duration {math.ceil(needed)}"
             )
-        if self.turn or self.speed_error:  # ways may be longer than planned, and slower
+        if self.turn or self.speed_error:  # paths may be longer than planned, and slower
             longest = needed - DEPARTURE - REST + bool(self.turn) * width * math.sqrt(2) / speed
             needed = DEPARTURE + longest / (1.0 - self.speed_error) + REST
         self.duration = min(self.duration, math.ceil(needed))
@@ -145,7 +145,7 @@ class MeshLegs(Topo):
 def _point(share: float, turn: float, width: float) -> Position2D:
     """Return a point of a square: `share` of the area is nearer to its middle than the point.
 
-    "Nearer" by the greater one of the two coordinates' distances; `turn` goes once around.
+    "Nearer" in the maximum norm; `turn` is the direction, from 0 to 1 once around.
     """
     far = width / 2 * math.sqrt(share)
     side, along = divmod(4 * turn, 1.0)

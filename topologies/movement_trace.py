@@ -1,7 +1,7 @@
 """Stations that move as a file of another program says: ns-2, BonnMotion, SUMO or GPX.
 
 `emulation.mobility.movement_file` has the formats; `export-trace` writes that of ns-2.  The area is
-the box around all ways.  The workload is that of `roaming_field`.
+the box around all trajectories.  The workload is that of `roaming_field`.
 """
 
 from __future__ import annotations

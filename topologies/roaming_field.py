@@ -5,8 +5,8 @@ The published scenario (docs/papers.md#subscription-forwarding) has 200 dispatch
 connected.  That is `--nodes 200 --set side=2000 --set speed=2`, the last two being the defaults.
 Fewer nodes get a smaller square of the same density, 50 a square kilometre, unless `side` is given.
 
-How well connected that is depends on the time, since all begin at positions drawn uniformly, the
-graph being connected, and set out at once: they crowd in the middle, most after 400 s, and spread
+How well connected that is depends on the time: all begin at positions drawn uniformly, again until
+the graph is connected, and set out at once; they crowd in the middle, most after 400 s, and spread
 again.
 Of 100 seeds, at 0, 60, 300, 450, 600 and 1,800 s:
 

@@ -3,8 +3,8 @@
 The network of the semantic overlay (docs/papers.md#semantic-overlay, section IV): peers on the
 internet, whose links are paths between any two of them; the paper models no packet loss and
 unlimited bandwidth.  Here each host has a cable to one switch, with a one-way delay that is drawn
-uniformly from `delay_low` to `delay_high`, milliseconds, so that paths differ.  The default is that
-of paths of 10 to 80 ms one way.
+uniformly from `delay_low` to `delay_high`, milliseconds, so that paths differ.  The defaults make
+paths of 10 to 80 ms one way.
 
 Their clients want stock quotes (`emulation.workloads.stock`).
 """
@@ -20,15 +20,17 @@ from nodeapp.parameters import Param
 
 
 class StockPeers(Topo):
-    """Hosts on a switch, without a radio, whose clients want quotes of stocks."""
+    """Hosts on a switch, without a radio, whose clients want stock quotes."""
 
     workload = StockWorkload()
 
     def build(  # type: ignore[override]  # the parameters are the point
         self,
         nodes: Annotated[int, Param("hosts", low=2, high=10_000)] = 30,
-        delay_low: Annotated[float, Param("ms of a cable, least", low=0, high=10_000)] = 5.0,
-        delay_high: Annotated[float, Param("ms of a cable, most", low=0, high=10_000)] = 40.0,
+        delay_low: Annotated[float, Param("ms, lowest delay of a cable", low=0, high=10_000)] = 5.0,
+        delay_high: Annotated[
+            float, Param("ms, highest delay of a cable", low=0, high=10_000)
+        ] = 40.0,
     ) -> None:
         if delay_low > delay_high:
             raise ScenarioError("delay_low is above delay_high: lower it")

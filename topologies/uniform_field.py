@@ -1,24 +1,24 @@
 """Static nodes, uniform on a square, with the same mean degree whatever their number.
 
 The networks of Carvalho, Araujo and Rodrigues (docs/papers.md#georendezvous), section 4: 80 to
-3,000 static nodes, uniformly distributed inside a square, links as on a unit disk, 45 neighbours a
-node on average, no collisions of packets.  That is the default, but for the number of nodes.
+3,000 static nodes, uniformly distributed inside a square, links as on a unit disk, 45 neighbours
+per node on average, no collisions of packets.  That is the default, but for the number of nodes.
 
 The paper leaves open whether 45 counts the nodes at the border, which have fewer neighbours.  Here
 it does (`border`): the side is such that the expected mean over all nodes is `degree`,
 
     degree = (n - 1) F(range / side),   F(s) = pi s^2 - 8/3 s^3 + s^4/2   for s up to 1,
 
-F being the probability that two uniform points of a square are within s of its side (Philip 2007,
+F being the probability that two uniform points of a unit square are within s (Philip 2007,
 docs/papers.md#square-line-picking).  Without it, `degree` is that of a node in the middle of a
 large field, n pi range^2 / side^2, and the mean is lower, by 34 % of 80 nodes and by 6 % of 3,000.
 
 Placements are drawn again until they are connected; with `cells`, until the cells of
-cell hash routing are, of which adjacent ones alone are linked (`nodeapp.routing.cells`).  That is
-stricter: so are the first placements of 200, 197 of 200 and 97 of 100 seeds with 80, 300 and 3,000
-nodes.
+cell hash routing are, of which only adjacent ones are linked (`nodeapp.routing.cells`).  That is
+stricter: the first placement passes for all of 200 seeds with 80 nodes, 197 of 200 with 300 and 97
+of 100 with 3,000.
 
-With a `speed` the nodes move (random waypoint), which the paper does not have.
+With a `speed` the nodes move (random waypoint), unlike in the paper.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class UniformField(Topo):
     def build(  # type: ignore[override]  # the parameters are the point
         self,
         nodes: Annotated[int, Param("stations", low=2, high=5000)] = 80,
-        degree: Annotated[float, Param("neighbours of a node, mean", low=1, high=4999)] = 45.0,
+        degree: Annotated[float, Param("mean number of neighbours", low=1, high=4999)] = 45.0,
         border: Annotated[
             bool, Param("the mean counts nodes at the border; no: as if there were none")
         ] = True,

@@ -1,1 +1,1 @@
-"""Publish/subscribe services, one file a system, and what they share."""
+"""Publish/subscribe services, one file per system, and what they share."""

@@ -29,7 +29,7 @@ Handler = Callable[[Frame, int], None]
 HOLD_TIME: Final = 30.0
 """Seconds for which every event is known; DUP_HOLD_TIME of OLSR (RFC 3626, 18.3)."""
 HELD_EVENTS: Final = 8192
-"""Events of these seconds at most, so that memory stays bounded under any load."""
+"""Most events of these seconds, so that memory stays bounded under any load."""
 SILENCE: Final = 600.0
 """Seconds of a publisher's silence after which all of its events are forgotten."""
 GENERATION: Final = 4096
@@ -44,34 +44,34 @@ class Promises:
     """Promises over a radio that loses nothing within range, and the times that they take, s."""
 
     served: bool = True
-    """Once all has been still for `settle`, a subscriber hears of one of a publisher's last few
-    events that match, at least."""
+    """Once nothing has changed for `settle`, a subscriber gets at least one of a publisher's last
+    few events that match."""
     delivered: bool = True
-    """It hears of all of them."""
+    """It gets all of them."""
     settle: float = 30.0
-    """From the last change (a subscription, a move, a fault's end) until that is so."""
+    """From the last change (a subscription, a move, a fault's end) until that holds."""
     arrival: float = 5.0
     """From an event's publication, or the last change after it, to its last frame."""
     frames: int = 500
-    """Of one event, at most; nodes that send more are taken to send it without end."""
+    """Most frames of one event; nodes that send more are taken to send it without end."""
     reach: float = 1.0
-    """Share of the radio range within which neighbours have to be for that."""
+    """Share of the radio range within which neighbours have to be for all this."""
     outlives: bool = True
-    """Whether all that holds also after nodes are gone for good, among the others."""
+    """Whether all this still holds among the others after nodes are gone for good."""
     misplaced: bool = True
-    """Whether all that holds also while nodes take themselves to be elsewhere."""
+    """Whether all this still holds while nodes have wrong positions."""
     wired: bool = False
-    """Whether all that is promised of hosts on one wired network, not over a radio."""
+    """Whether all this is promised for hosts on one wired network, not over a radio."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What all nodes know of the network: area (x0, y0, x1, y1) and radio range, metres.
 
-    `waypoints` are the points of the road map, metres; empty if there is no map.  `nodes` is how
-    many nodes there are, with the ids 1 to `nodes`; 0 if that is not known.  `brokers` are the
+    `waypoints` are the points of the road map, metres; empty if there is no map.  `nodes` is the
+    number of nodes, whose ids are 1 to `nodes`; 0 if that is not known.  `brokers` are the
     brokers of a mesh, (node id, x, y), whose radios reach `mesh_range` metres; the other nodes are
-    clients then.  `wired` tells that all nodes are on one wired network, each a hop from any other.
+    clients then.  `wired`: all nodes are on one wired network, each a hop from any other.
     """
 
     area: tuple[float, float, float, float]
@@ -84,7 +84,7 @@ class Environment:
 
 
 class Route(NamedTuple):
-    """What a navigator knows of a client's way: the next destination, metres, and the speed, m/s.
+    """What a navigator knows of a client's route: next destination, metres, and speed, m/s.
 
     `pause` is how long it is going to stay there, `remaining` for how long it still stays where it
     is, seconds.
@@ -135,11 +135,11 @@ class _Heard:
 class EventIds:
     """The events that have come, by id and content.
 
-    Two events of one id are the same only if every byte of them is: nothing is old because of its
-    number.  So what a stranger makes up stands beside the publisher's events and in place of none,
-    whatever number it has; a publisher that counts from 1 again is heard, as it says something
-    else; and what was recorded and is sent again is known until its publisher has been silent for
-    `SILENCE`.  Memory is bounded: a stranger who fills it can have old events taken once more.
+    Two events of one id are the same only if every byte of them is: no event is old because of its
+    number.  So a stranger's forged event takes the place of none of the publisher's, whatever its
+    number; a publisher that counts from 1 again is heard, as its events differ; and a recorded
+    event that is sent again is recognised until its publisher has been silent for `SILENCE`.
+    Memory is bounded: a stranger who fills it can have old events accepted once more.
     """
 
     def __init__(self) -> None:
@@ -214,11 +214,11 @@ class Service(abc.ABC):
     needs_topic: ClassVar[bool] = False
     """Whether every event has to have a topic, and every filter a predicate `topic = ...`."""
     needs_places: ClassVar[bool] = False
-    """Whether it sends to places, so that nodes have to have some: with contacts alone none has."""
+    """Whether it sends to places, so that nodes need positions: with contacts they have none."""
     modules: ClassVar[tuple[str, ...]] = ()
-    """Packages that it needs beside the project's own, and that take long to load."""
+    """Packages that it needs besides the project's own, and that take long to load."""
     ports: ClassVar[tuple[int, ...]] = ()
-    """TCP and UDP ports of its own, by which captures tell its frames, if it does not use ours."""
+    """Its TCP and UDP ports, by which captures recognise its frames, if it does not use ours."""
     promises: ClassVar[Promises] = Promises()
     """What `check` judges the protocol by."""
 
@@ -312,7 +312,7 @@ class Service(abc.ABC):
         raise RefusedError("this protocol has no use for a client's route")
 
     def publish(self, event: Event) -> None:
-        """Publish an event of a local client; one that is published already does nothing.
+        """Publish an event of a local client; one that is published already has no effect.
 
         Raises `RefusedError` if the protocol cannot carry it.
         """

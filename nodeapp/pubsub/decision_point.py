@@ -2,12 +2,12 @@
 
 A subscriber sends each of its subscriptions to the decision point of the topic every
 `refresh_interval`, with its id, its location and a stamp, by which an older refresh that comes late
-is known (`subscription_table`); it is kept there as soft state.  Nothing is handed
+is recognised (`subscription_table`); it is kept there as soft state.  Nothing is handed
 over when another node becomes the decision point, and nothing is withdrawn: the next refresh builds
 the state, the timeout removes it (3.4).  The two kinds differ in what they do with the
 subscriptions: a broker evaluates topic, content and access policy of each event itself, and sends
 it once to each subscriber that qualifies, by its id and latest location (`Broker`); a rendezvous
-node hands the subscriptions to the publishers, which do (`rendezvous`).
+node hands the subscriptions to the publishers, which do that (`rendezvous`).
 
 A scheme is a decision point, a routing protocol and a hash function, put together by a line:
 
@@ -64,7 +64,9 @@ class DecisionPointParameters:
     """Parameters of `DecisionPoint`."""
 
     refresh_interval: Annotated[float, Param("s between refreshes", low=0.05, high=3600)] = 1.0
-    refresh_jitter: Annotated[float, Param("share of it, each way", low=0, high=0.9)] = 0.1
+    refresh_jitter: Annotated[float, Param("share of the interval, each way", low=0, high=0.9)] = (
+        0.1
+    )
     subscription_timeout: Annotated[
         float, Param("s that a subscription is kept without a refresh", low=0.1, high=36_000)
     ] = 3.5
@@ -129,11 +131,11 @@ class DecisionPoint(Service):
         super().__init__(host, environment, parameters)
         self.parameters = parameters
         self.subscriptions = SubscriptionTable(parameters.subscription_timeout)
-        """Of others, for which this node is the decision point."""
+        """Those of others, for which this node is the decision point."""
         self.arrivals: dict[int, Callable[[Frame], None]] = {
             TopicKind.SUBSCRIPTION: self._subscription_arrived
         }
-        """What is done with frames that are for this node, by kind; the router carries these."""
+        """Handlers of frames that are for this node, by kind; the router carries these kinds."""
         self.topic_hash = self.hashing(environment)
         self.stamps = Stamps()
         self.overheard: Handler | None = None
@@ -177,9 +179,9 @@ class DecisionPoint(Service):
         )
 
     def replaces(self, frame: Frame) -> Hashable:
-        """Return a key that is the same for a frame of this node and what it makes out of date.
+        """Return a key that a frame of this node shares with those that it makes out of date.
 
-        A refresh says what the one before it said, and newer: a router that lets frames wait needs
+        A refresh repeats the one before it, with newer data: a router in which frames wait needs
         to keep only the last one.  None if a frame makes nothing out of date.
         """
         if frame.kind in (TopicKind.SUBSCRIPTION, TopicKind.ADVERTISEMENT):
@@ -214,7 +216,7 @@ class DecisionPoint(Service):
         self.arrivals[frame.kind](frame)
 
     def replica(self, frame: Frame) -> Frame:
-        """Return a subscription that this node serves as its neighbours get it, to store."""
+        """Return the copy of a subscription served here that neighbours get to store."""
         return frame._replace(
             destination=BROADCAST,
             flags=frame.flags | FLAG_REPLICA,

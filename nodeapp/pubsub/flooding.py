@@ -4,7 +4,7 @@ The reference for delivery: nothing is configured and nothing can be out of date
 waits for a random time up to `max_jitter` (RFC 5148, 5.2), or neighbours that heard the same
 transmission would answer it together.
 
-Broadcasts are not acknowledged: if two that cannot hear each other meet, an event ends.  With
+Broadcasts are not acknowledged: where those of two hidden nodes collide, an event ends.  With
 `repeat` every node sends each event several times, `REPEAT_AFTER` and a jitter apart.
 """
 

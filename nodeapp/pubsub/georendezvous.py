@@ -1,4 +1,4 @@
-"""GeoRendezvous: a topic has n rendezvous cells; subscribers choose the one on the shortest way.
+"""GeoRendezvous: a topic has n rendezvous cells; subscribers choose the one on the shortest path.
 
 A topic and a replica number 0 to n - 1 hash to a point, whose home cell is found by cell hash
 routing (`nodeapp.routing.cell_hash_routing`).
@@ -6,9 +6,9 @@ routing (`nodeapp.routing.cell_hash_routing`).
   * A publisher advertises its topic at all n rendezvous cells every `refresh_interval`.  That is
     never pruned.
   * A subscriber subscribes at all n, or at the m that are nearest to it (`nearest`).
-  * A rendezvous cell that has a subscription for an advertiser forwards that to it, once for all
-    its subscribers (DEMAND): when the first subscribes, and again with every advertisement.  The
-    node to which the message came that made it necessary is responsible.
+  * A rendezvous cell that has a subscription for an advertiser tells it so, once for all its
+    subscribers (DEMAND): when the first subscribes, and again with every advertisement.  The node
+    that got the message that made it necessary is responsible.
   * A publisher sends its events to the rendezvous cells that have asked for them.  One that has
     just begun to advertise cannot know yet, and for `answer_wait` sends to all n.
   * A rendezvous cell evaluates filters and policies and sends the event on to each subscriber that
@@ -19,12 +19,12 @@ routing (`nodeapp.routing.cell_hash_routing`).
     over a cell that is not chosen, it prunes again, or chooses that one if it took fewer hops.
   * The first event of another publisher comes over the cells that are chosen already.  The
     subscriber then subscribes at its other candidates, too, so that the next one comes over all.
-  * A rendezvous cell that no subscriber takes a publisher's events from tells the publisher (PRUNE
+  * A rendezvous cell from which no subscriber takes a publisher's events tells the publisher (PRUNE
     again), which then does not send there.
   * Subscriptions are refreshed at the chosen cells only.  A refresh names one of the publishers
     whose events the subscriber takes there, in turn (the frame's publisher), and undoes a prune of
-    it that a node of the cell still has: it may have missed that the subscriber tried again, or
-    chose this cell after all, which tells it so at once.  Every `explore_interval`, and when the m
+    it that a node of the cell still has: that may have missed that the subscriber tried again, or
+    chose this cell after all, which is also told at once.  Every `explore_interval`, and when the m
     nearest have changed, a subscriber subscribes at all again and chooses again.
 
 All nodes of a rendezvous cell share its state (`rendezvous_cell`): the node that gets a message
@@ -35,8 +35,8 @@ cell.  What is lost nevertheless comes back with the next refresh.
 
 What the paper leaves open, and how it is here: choices are made for each publisher of a topic,
 whenever it begins, among all candidates; subscribers that do not refresh are forgotten rather than
-withdrawn; a rendezvous cell addresses subscribers one by one, and copies that go the same way pass
-the same nodes.
+withdrawn; a rendezvous cell addresses subscribers one by one, and copies that take the same path
+pass the same nodes.
 
 Source: docs/papers.md#georendezvous, section 2.
 """
@@ -73,7 +73,7 @@ from nodeapp.routing.cells import Cell
 from nodeapp.wire import ANY_NODE, FLAG_EXPLORE, FLAG_REPLICA, Frame, WireError
 
 MAX_KNOWN: Final = 4096
-"""Topics of which the cells, and publishers of which the choice is remembered, at most."""
+"""Most topics whose cells, and most publishers whose choice, are remembered."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class GeoRendezvousParameters(CellRoutingParameters):
     ] = 2
     tie_break: Annotated[
         str,
-        Param("of ways with equal hops: first to notify, or nearest", choices=("first", "nearest")),
+        Param("of paths with equal hops: first to tell, or nearest", choices=("first", "nearest")),
     ] = "first"
     choice_wait: Annotated[
         float, Param("s that a first event is awaited over all cells", low=0, high=3600)
@@ -96,7 +96,9 @@ class GeoRendezvousParameters(CellRoutingParameters):
         float, Param("s after which a subscriber tries all again; 0: never", low=0, high=36_000)
     ] = 60.0
     refresh_interval: Annotated[float, Param("s between refreshes", low=0.05, high=36_000)] = 5.0
-    refresh_jitter: Annotated[float, Param("share of it, each way", low=0, high=0.9)] = 0.1
+    refresh_jitter: Annotated[float, Param("share of the interval, each way", low=0, high=0.9)] = (
+        0.1
+    )
     subscription_timeout: Annotated[
         float, Param("s that state is kept without a refresh", low=0.1, high=360_000)
     ] = 17.5
@@ -126,7 +128,7 @@ class GeoRendezvous(Service):
     needs_topic = True
     needs_places = True
     # Section 2.1: nodes of adjacent cells are neighbours, whose side is range / (2 sqrt 2).  A walk
-    # along a perimeter that changes under it begins again, up to 512 hops, on each of 8 ways.
+    # along a perimeter that changes under it begins again, up to 512 hops, on each of 8 paths.
     promises = Promises(reach=1 / (2 * math.sqrt(2)), frames=5_000, misplaced=False)
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
@@ -153,10 +155,10 @@ class GeoRendezvous(Service):
         )
         self._refreshes = 0
         self._tried: dict[str, tuple[int, ...]] = {}
-        """By topic: the replicas that this node has subscribed at, when it explored last."""
+        """By topic: the replicas at which this node subscribed when it last explored."""
         self._explored: dict[str, float] = {}
         self._offered: dict[str, float] = {}
-        """By topic: when all candidates were offered to a publisher that was new."""
+        """By topic: when all candidates were offered to a new publisher."""
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
@@ -184,7 +186,7 @@ class GeoRendezvous(Service):
         self.router.start()
         wait = self.host.rng.uniform(0.0, self.parameters.refresh_interval)
         self.host.call_later(wait, refresh_forever, self)
-        # The nodes of this cell may have been there before: it has come back after a crash.
+        # Other nodes of this cell may have been there before: this one may be back after a crash.
         self.host.call_later(self.parameters.hello_interval, self.member.ask)
 
     # Where the rendezvous cells are.
@@ -297,8 +299,8 @@ class GeoRendezvous(Service):
     def _offer(self, topic: str) -> None:
         """Subscribe at the candidates that no stream of a topic uses, for one that is new.
 
-        It lasts for `subscription_timeout`, so more publishers that begin within a refresh need no
-        other.  Other publishers' events may come over them once, and are pruned again.
+        It lasts for `subscription_timeout`, so further publishers that begin within a refresh need
+        none.  Other publishers' events may come over them once, and are pruned again.
         """
         chosen, now = self._choices.chosen(topic), self.host.now()
         last = self._offered.get(topic, -math.inf)

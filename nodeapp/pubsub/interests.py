@@ -1,4 +1,4 @@
-"""Subscriptions within a horizon: what a node tells its neighbourhood, and the table of it.
+"""Subscriptions within a horizon: what nodes tell their neighbourhood, and the table of it.
 
 The body of an INTERESTS frame is the CBOR array
 
@@ -12,10 +12,10 @@ copies and refreshes are recognised by their bytes and cost no decoding.
 An entry of the table is (subscription of a subscriber, neighbour it came from, distance in hops).
 Of the entries of one subscription, that with the latest stamp and, of these, with the least
 distance names the neighbour that events for it go to; the others are spares for when that
-neighbour is gone.  Who passes a stamp on has it at a smaller distance, so ways do not loop.  The
-first copy of a new stamp need not come the shortest way: until there was time for the others
-(`settling`), the entries of the stamp before count as much.  Both are known from routing with
-destination sequence numbers (docs/papers.md#dsdv).
+neighbour is gone.  A node that passes a stamp on has it at a smaller distance, so paths do not
+loop.  The first copy of a new stamp need not come by the shortest path: until there was time for
+the others (`settling`), the entries of the stamp before count as much.  Both are known from routing
+with destination sequence numbers (docs/papers.md#dsdv).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from nodeapp.wire import MAX_BODY, WireError
 _HEAD: Final = struct.Struct(">BBQBHBH")
 _HEADS: Final = (0x84, 0x1B, 0x19, 0x19)  # an array of 4, then 64 bits, 16 bits, 16 bits
 MAX_PARTS: Final = 4096
-"""Frames that the subscriptions of one node take at most."""
+"""Most frames that the subscriptions of one node take."""
 MAX_BYTES: Final = 4 << 20
-"""Of the subscriptions in a table, encoded: entries alone do not bound its memory."""
+"""Most bytes of the encoded subscriptions in a table: entries alone do not bound its memory."""
 MAX_SUBSCRIPTION: Final = MAX_BODY - _HEAD.size - 8
 """Bytes of a filter with the subscriber's attributes that fit one frame."""
 
@@ -86,7 +86,7 @@ def decode_items(items: bytes) -> dict[bytes, Subscription]:
 
 
 class Way(NamedTuple):
-    """How a subscription came: hops it had made, the stamp it had, and when, seconds."""
+    """How a subscription came: with which stamp, over how many hops, and when, seconds."""
 
     stamp: int
     distance: int
@@ -94,7 +94,7 @@ class Way(NamedTuple):
 
 
 class InterestBatch:
-    """One frame's worth of a subscriber's subscriptions, and the ways it came."""
+    """One frame's worth of a subscriber's subscriptions, and the ways by which it came."""
 
     __slots__ = (
         "before",
@@ -115,16 +115,16 @@ class InterestBatch:
         self.before = -1
         """The stamp before that one."""
         self.settled = 0.0
-        """When the shortest way of `stamp` is known, seconds."""
+        """When the shortest path of `stamp` is known, seconds."""
         self.heard = 0.0
         """When it came last, seconds."""
         self.parts = 0
         self.least = 0
-        """Hops of the shortest way that `stamp` came."""
+        """Hops of the shortest path by which `stamp` came."""
         self.items = b""
         self.patterns: tuple[bytes, ...] = ()
         self.ways: dict[int, Way] = {}
-        """By the neighbour."""
+        """By neighbour."""
 
     @property
     def entries(self) -> int:
@@ -141,7 +141,7 @@ class InterestBatch:
 class InterestTable:
     """The subscriptions of other nodes that were heard in the last `timeout` seconds.
 
-    Within `settling` seconds a stamp has come all its ways.  The table holds at most `limit`
+    Within `settling` seconds a stamp has come by all its paths.  The table holds at most `limit`
     entries; `counters` counts under "table full" what found no room.
     """
 
@@ -168,7 +168,7 @@ class InterestTable:
     def store(self, origin: int, body: bytes, neighbour: int, distance: int, now: float) -> bool:
         """Take the subscriptions of `origin` that a neighbour sent, `distance` hops from it.
 
-        Return whether they are news to pass on: a later stamp, or a shorter way.  Raises
+        Return whether they are news to pass on: a later stamp, or a shorter path.  Raises
         `WireError` if the body is malformed.
         """
         head, items = decode_head(body)
@@ -286,8 +286,8 @@ class InterestTable:
     ) -> set[int]:
         """Return the neighbours that an event goes to by the table: of `links`, not `incoming`.
 
-        `incoming` is the neighbour that sent the event; 0 if it is of this node.  What that
-        neighbour is the best way to is its own affair.
+        `incoming` is the neighbour that sent the event; 0 if it is this node's own.  Subscribers
+        that are best reached over that neighbour are left to it.
         """
         matching = {
             key: batch

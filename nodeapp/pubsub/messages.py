@@ -38,9 +38,9 @@ MAX_TOPIC: Final = 4096
 MAX_SUBSCRIPTION: Final = MAX_BODY - MAX_TOPIC - 1024
 """Bytes of a filter with the subscriber's attributes, so that a list has room for one."""
 LIST_BYTES: Final = 1200
-"""Of entries in a SUBSCRIBERS frame: with all headers it stays below an MTU of 1,500 bytes."""
+"""Bytes of entries in a SUBSCRIBERS frame, which stays below an MTU of 1,500 with all headers."""
 MAX_PARTS: Final = 0xFFFF
-"""Frames of one list at most."""
+"""Most frames of one list."""
 MAX_STAMP: Final = 2**64 - 1
 
 
@@ -89,7 +89,7 @@ def encode_located(location: Point, stamp: int, item: bytes) -> bytes:
 
 
 def decode_located(body: bytes) -> Located:
-    """Return what such a body says; the item is not looked into.  Raises `WireError`."""
+    """Return what such a body says; the item is not decoded.  Raises `WireError`."""
     if len(body) < _LOCATION.size:
         raise WireError("a body without a location")
     two, triple, head_x, x, head_y, y, head_stamp, stamp = _LOCATION.unpack_from(body)
@@ -100,7 +100,7 @@ def decode_located(body: bytes) -> Located:
 
 
 def issuer_of(frame: Frame) -> int:
-    """Return the node that a SUBSCRIPTION or an ADVERTISEMENT is of.  Raises `WireError`."""
+    """Return the node that a SUBSCRIPTION or an ADVERTISEMENT is from.  Raises `WireError`."""
     if not 1 <= frame.originator < BROADCAST:
         raise WireError("a message of no node")
     return frame.originator
@@ -126,7 +126,7 @@ def decode_advertisement(body: bytes) -> tuple[str, Point, int]:
 
 
 class Subscriber(NamedTuple):
-    """One subscription of a node, as its last refresh told it.
+    """One subscription of a node, according to its last refresh.
 
     `stamp` is that of the refresh, `heard` when it came to the decision point, seconds.
     """

@@ -1,4 +1,4 @@
-"""The node-based ones of the six schemes: decision points by node id, reached by AODV.
+"""The node-based schemes of the six: decision points by node id, reached by AODV.
 
 A topic hashes to a node id, so its decision point is one node, wherever that is (3.4).  AODV's
 route discovery is the location system that 3.3 asks for.  There is no proximity selection: section
@@ -39,7 +39,7 @@ class NodeBasedParameters(AodvParameters):
 
 
 class _NodeBased(DecisionPoint):
-    """Sends to the node that a topic hashes to, or to who stands in for it."""
+    """Sends to the node that a topic hashes to, or to the node that stands in for it."""
 
     # Without `takeover`, nobody takes the place of that node.  A search waits for 2.8, 5.6 and
     # 11.2 s for answers from the whole network, and frames wait with it (RFC 3561, 6.3).
@@ -52,7 +52,7 @@ class _NodeBased(DecisionPoint):
 
     def lost(self, node: int) -> None:
         """Take note that no route to a node was found."""
-        if 0 < node <= self.environment.nodes:  # so that there are no more of them
+        if 0 < node <= self.environment.nodes:  # so that there are no more entries
             self._lost_until[node] = self.host.now() + self.parameters.takeover_time
 
     def send_to_point(self, topic: str, frame: Frame) -> None:
@@ -85,7 +85,7 @@ class BrokerAodv(_NodeBased, Broker, routing=AODV, hashing=NodeHash):
     def _is_broker_of(self, event: Event, frame: Frame) -> bool:
         if super()._is_broker_of(event, frame) or not self.parameters.takeover:
             return super()._is_broker_of(event, frame)
-        # A broker's copies are its own; who has subscriptions to the topic stands in for one.
+        # A broker's copies are its own; a node with subscriptions to the topic stands in for one.
         from_publisher = frame.originator == event.publisher and event.topic is not None
         known = self.subscriptions.of_topic(event.topic or "", self.host.now())
         return from_publisher and any(True for _ in known)

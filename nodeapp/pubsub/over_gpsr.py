@@ -1,4 +1,4 @@
-"""The geographic ones of the six schemes: decision points at a location, reached by GPSR.
+"""The geographic schemes of the six: decision points at a location, reached by GPSR.
 
 The node nearest to the location that a topic hashes to serves it, and with it every node within K
 of the location (3.5, "proximity broker / rendezvous node selection").  With K half the radio range

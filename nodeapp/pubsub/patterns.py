@@ -7,7 +7,7 @@ What others hold is passed on to a neighbour unless another pattern that is pass
 Covering is exact (`nodeapp.covering`); of two patterns that cover each other, that with the lesser
 encoding stays.  So pattern p is above q if p covers q, and q does not cover p or is greater, which
 is a strict order; what a neighbour has to know are the maximal ones of the patterns that somebody
-else holds.  If one of them goes, those that only it had hidden are maximal and come forth.  The
+else holds.  If one of them goes, those that it alone had covered become maximal.  The
 maximal patterns of what neighbours passed on, each the maximal ones of what it knows, are those of
 all: a chain of tables has the same entries as a computation over all subscriptions at once.
 
@@ -91,7 +91,7 @@ def covers(pattern: bytes, other: bytes) -> bool:
 
 
 def is_above(pattern: bytes, other: bytes) -> bool:
-    """Return whether `other` need not be known to who knows `pattern`; a strict order."""
+    """Return whether a node that knows `pattern` need not know `other`; a strict order."""
     if not _outline(pattern).may_cover(_outline(other)) or pattern == other:
         return False
     return _covers(pattern, other) and (pattern < other or not _covers(other, pattern))
@@ -114,7 +114,7 @@ class PatternTable:
 
     def __init__(self, limit: int) -> None:
         self.changes = 0
-        """How often an entry was added or removed, or something else changed what is wanted."""
+        """Times that an entry was added or removed, or something else changed what is wanted."""
         self._limit = limit
         self._size = 0
         self._entries: dict[bytes, _Entry] = {}
@@ -177,8 +177,8 @@ class PatternTable:
     ) -> set[bytes]:
         """Return the patterns that a neighbour has to know: the maximal ones of all others.
 
-        What only holders hold to whom the link is broken goes to nobody who did not know it: that
-        may be the neighbour by which they are reached now.
+        A pattern that is held over broken links alone goes to no neighbour that did not know it:
+        its holders may now be reached over that neighbour.
         """
         others = {
             pattern: entry

@@ -1,6 +1,6 @@
 """The publish/subscribe protocols by name.  A new one is a file beside this and a line below.
 
-A system of other people is a file of `nodeapp.pubsub.middleware` and a line of `MIDDLEWARE`.
+A third-party system is a file of `nodeapp.pubsub.middleware` and a line of `MIDDLEWARE`.
 
 If its parts exist (a decision point, routing, a topic hash) it is a class of one line in
 `over_gpsr` or `over_aodv` and a line below.
@@ -75,7 +75,7 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
         ),
         "georendezvous": Protocol(
             "georendezvous:GeoRendezvous",
-            "several rendezvous cells a topic, by cell hash routing; the shortest way wins",
+            "several rendezvous cells per topic, by cell hash routing; the shortest path wins",
         ),
         "rendezvous-aodv": Protocol(
             "over_aodv:RendezvousAodv", "publishers get subscribers from the node a topic hashes to"
@@ -127,14 +127,14 @@ MIDDLEWARE: Final[Mapping[str, Protocol]] = MappingProxyType(
             "middleware.zenoh:Zenoh", "Eclipse Zenoh: every node a router, or a peer"
         ),
         "zeromq": Protocol(
-            "middleware.zeromq:ZeroMq", "ZeroMQ: all subscribe at all, without a broker"
+            "middleware.zeromq:ZeroMq", "ZeroMQ: all connect to all, without a broker"
         ),
     }
 )
-"""Systems of other people, which run in real time only."""
+"""Third-party systems, which run in real time only."""
 
 SYSTEMS: Final[Mapping[str, Protocol]] = MappingProxyType({**PROTOCOLS, **MIDDLEWARE})
-"""All that a run can be of."""
+"""All that a run can use."""
 
 
 def service_of(name: str) -> type[Service]:

@@ -51,16 +51,16 @@ from nodeapp.pubsub.subscription_table import SubscriptionTable
 from nodeapp.wire import Frame
 
 MAX_WAITING: Final = 1024
-"""Events of one topic that wait for a list at most."""
+"""Most events of one topic that wait for a list."""
 MAX_LIST_BYTES: Final = 64 * LIST_BYTES
-"""Of subscriptions that answer an advertisement at most; if there are more, the next answer goes on
-where this one ended, as lists are merged."""
+"""Most bytes of subscriptions that answer an advertisement; if there are more, the next answer goes
+on where this one ended, as lists are merged."""
 MAX_LIST_RATE: Final = 1000
-"""Frames of lists a second at most: a forged advertisement asks for many at the price of one."""
+"""Most frames of lists a second: a forged advertisement asks for many at the price of one."""
 MAX_ADVERTISERS: Final = 65_536
-"""Publishers and topics of which the last stamp is known at most, so that memory stays bounded."""
+"""Most publishers and topics whose last stamp is remembered, so that memory stays bounded."""
 MAX_LISTS: Final = 4
-"""Lists of a topic of which a publisher knows which parts have come at a time."""
+"""Most lists of a topic whose parts a publisher collects at a time."""
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,11 @@ from nodeapp.pubsub.messages import (
 from nodeapp.wire import BROADCAST, MAX_BODY, WireError
 
 MAX_ENTRIES: Final = 65_536
-"""Advertisers and subscriptions that a node stores at most, so that memory stays bounded."""
+"""Most advertisers and subscriptions that a node stores, so that memory stays bounded."""
 MAX_BYTES: Final = 4 << 20
-"""Bytes of their topics and subscriptions, at most."""
+"""Most bytes of their topics and subscriptions."""
 MAX_PRUNED: Final = 1024
-"""Publishers that a subscriber can have pruned at one rendezvous."""
+"""Most publishers that a subscriber can have pruned at one rendezvous point."""
 MAX_REPLICAS: Final = 64
 
 Key = tuple[str, int]
@@ -104,9 +104,9 @@ class RendezvousState:
     def store(self, entry: Entry, *, explore: bool = False, taken: int = 0) -> bool:
         """Store or refresh an entry; return whether it was new or newer than what was known.
 
-        Of a subscription what is pruned stays so, but for the publisher whose events are `taken`,
-        or unless it explores.  Raises `WireError` if the subscription is malformed or not to the
-        topic.
+        What a subscription has pruned stays pruned, except for the publisher whose events are
+        `taken`, or if it explores.  Raises `WireError` if the subscription is malformed or not to
+        the topic.
         """
         if entry.subscription is None:
             advertisers = self._advertisers.get(entry.key, {})

@@ -1,4 +1,4 @@
-"""Over which rendezvous cell a subscriber takes a publisher's events: the shortest way.
+"""Over which rendezvous cell a subscriber takes a publisher's events: the shortest path.
 
 The first event of a publisher comes over all rendezvous cells at which the node has subscribed.
 Once it has come over all, or after `wait` seconds, the one with the fewest hops is chosen, and the
@@ -19,11 +19,11 @@ from nodeapp.host import Host, Timer
 Stream = tuple[str, int]
 """The events of one publisher on one topic."""
 MAX_STREAMS: Final = 4096
-"""Streams of which the choice is remembered, at most."""
+"""Most streams whose choice is remembered."""
 
 
 class _Choice:
-    """The way of one stream."""
+    """The choice for one stream."""
 
     def __init__(self, event: tuple[int, int], timer: Timer) -> None:
         self.event = event
@@ -38,7 +38,7 @@ class Choices:
     """The choices of one node.
 
     `prune(stream, replica)` is called for ways that are not taken, and `take(stream, replica)` for
-    one that is after all.
+    one that is taken after all.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ from nodeapp.wire import BROADCAST, FLAG_EXPLORE, FLAG_REPLICA, Frame, WireError
 ANSWER_JITTER: Final = 0.05
 """Seconds in which the nodes of a cell answer one that asks for its state; the first one does."""
 RACE: Final = 0.1
-"""Seconds in which two nodes of a cell may not have told each other what they got at a time."""
+"""Seconds within which two nodes of a cell may not have told each other yet what they got."""
 
 
 class MemberNode(Protocol):
@@ -205,7 +205,7 @@ class RendezvousMember:
             changed = self.state.prune(key, frame.originator, publisher, stamp)
             raced = self._pruned.get((key, publisher), -RACE) + RACE > now
             if changed and raced and not self.state.wants(key, publisher, now):
-                # Who got this prune did not know of the one that came here at the time.
+                # The node that got this prune did not know of the one that came here meanwhile.
                 self._tell_publisher(CellKind.PRUNE, key, publisher)
         elif frame.kind in (TopicKind.ADVERTISEMENT, TopicKind.SUBSCRIPTION):
             entry = self._entry(frame, copied.key)
@@ -215,7 +215,7 @@ class RendezvousMember:
                 now = self._host.now()
                 raced = self._handled.get(entry.key, -RACE) + RACE > now
                 if raced and self.state.wants(entry.key, entry.node, now):
-                    # Who got the advertisement did not know of the subscription that came here.
+                    # The node that got the advertisement did not know of the subscription here.
                     self._tell_publisher(CellKind.DEMAND, entry.key, entry.node)
 
     def _store(self, entry: Entry, frame: Frame) -> bool:

@@ -9,18 +9,18 @@ not sufficient, ... probabilistic decisions performed by selecting links at rand
 dials, the horizon of subscriptions and the fraction of links.  The rule here, at every node that
 has an event for the first time:
 
-  1. L are its neighbours but the one that sent the event.
-  2. D are those of L that are the best way to a subscriber whose subscription accepts the event.
+  1. L are its neighbours except the one that sent the event.
+  2. D are those of L on the best path to a subscriber whose subscription accepts the event.
   3. If D is smaller than the fraction of L, rounded up, random others of L make up the number.
   4. The event goes to D and these.
 
 So with a fraction of 1 it is flooding by links, and with a fraction of 0 and a horizon of at least
 the diameter it is deterministic.  A node handles an event once, by its id.  Not known from the
 paper and chosen here: the format and rate of refreshes, that subscriptions are soft state, that the
-shortest of several ways is taken, the rounding, the defaults, and all that concerns radio.
+shortest of several paths is taken, the rounding, the defaults, and all that concerns radio.
 
 A subscriber broadcasts its subscriptions each `refresh_interval` and when they change; nodes nearer
-than the horizon pass each such frame on once, or again if it came a shorter way meanwhile.  What is
+than the horizon pass each such frame on once, or again if it came by a shorter path since.  What is
 not refreshed for `subscription_timeout` is forgotten; a subscription that was withdrawn goes with
 the next frame.
 
@@ -72,7 +72,9 @@ class SemiProbabilisticParameters(BeaconParameters):
     ] = 0.5
     addressing: Addressing = UNICAST
     refresh_interval: Annotated[float, Param("s between refreshes", low=0.05, high=3600)] = 5.0
-    refresh_jitter: Annotated[float, Param("share of it, each way", low=0, high=0.9)] = 0.1
+    refresh_jitter: Annotated[float, Param("share of the interval, each way", low=0, high=0.9)] = (
+        0.1
+    )
     subscription_timeout: Annotated[
         float, Param("s that a subscription is kept without a refresh", low=0.1, high=36_000)
     ] = 17.5
@@ -150,7 +152,7 @@ class SemiProbabilistic(Service):
         self._tell()
 
     def refresh(self) -> None:
-        """Tell local subscriptions again, forget those of others that are out of date."""
+        """Announce local subscriptions again, forget those of others that are out of date."""
         self.table.expire(self.host.now())
         if self.local and self.parameters.horizon:
             self._tell()

@@ -12,7 +12,7 @@ Entries travel in updates that are repeated until they are acknowledged
 (`nodeapp.pubsub.table_link`); events are unicast frames, repeated only by the link layer, or one
 broadcast for all links, which nobody repeats (`addressing`; `nodeapp.pubsub.addressees`).
 
-A pattern is a filter.  Access policies are checked where the subscribers are: events reach also
+A pattern is a filter.  Access policies are checked where the subscribers are: events also reach
 dispatchers whose subscribers they do not admit.
 
 Reconfiguration, when the tree replaces a link by another: subscriptions are issued over the new
@@ -24,8 +24,8 @@ link, and those that came over the broken one are withdrawn.
   * `break-before-make`: they are withdrawn at once, and what the new link brings comes after that.
     The straw man: the whole tree forgets a subscription to learn it again a moment later.
 
-An event on its way over a link that is just replaced is lost.  An event that comes by two ways
-while the tree changes goes no further and to no client again.
+An event on its way over a link that is just replaced is lost.  An event that comes by two
+paths while the tree changes goes no further and to no client again.
 
 Source: docs/papers.md#subscription-forwarding, docs/papers.md#reconfiguration.
 """

@@ -1,6 +1,6 @@
 """Soft state: the subscriptions of other nodes, with their locations, until they time out.
 
-Refreshes may come late, twice and out of order: over different ways, after waiting for a route, or
+Refreshes may come late, twice and out of order: over different paths, after waiting for a route, or
 from a decision point that heard them in another order.  Of one subscriber's refreshes, the one that
 it sent last counts (its stamp, `nodeapp.pubsub.messages`), and one that was sent before it changes
 nothing.  What has timed out orders nothing any more.
@@ -17,11 +17,12 @@ from nodeapp.pubsub.messages import MAX_SUBSCRIPTION, Subscriber
 from nodeapp.wire import WireError
 
 MAX_ENTRIES: Final = 65_536
-"""Subscriptions that are stored at most, so that memory stays bounded."""
+"""Most subscriptions that are stored, so that memory stays bounded."""
 
 
 MAX_BYTES: Final = 4 << 20
-"""Of these subscriptions, encoded; decoded they take a few dozen times as much at worst."""
+"""Most bytes of these subscriptions, encoded; decoded they take a few dozen times as much at worst.
+"""
 
 
 class _Entry:

@@ -28,13 +28,15 @@ from nodeapp.pubsub.table_messages import UPDATE_BYTES, Acknowledgement, TableKi
 from nodeapp.wire import Frame
 
 LONGEST_RETRY: Final = 16.0
-"""Times the first wait for an acknowledgement, which doubles each time: the longest one."""
+"""The longest wait for an acknowledgement, in multiples of the first; waits double."""
 PATIENCE: Final = 8.0
-"""Times that wait: without an update for so long after the link came up, this end asks for one."""
+"""Multiples of the first wait: without an update for that long after the link came up, this end
+asks for one."""
 FORGOTTEN: Final = 2 * LONGEST_RETRY
-"""Times that wait: an older session that is told for so long, and the newest is not, is taken."""
+"""Multiples of the first wait: an older session that is told for that long, while the newest is
+not, is accepted."""
 ANY_SESSION: Final = 0
-"""In an acknowledgement: whichever it is."""
+"""In an acknowledgement: whichever session it is."""
 
 
 class _UnderWay(NamedTuple):

@@ -1,6 +1,6 @@
 """The links of a node over which subscriptions spread: its table, and what its neighbours hold.
 
-A link begins and ends as the graph says that they follow, a tree of all nodes or of brokers.  Over
+Links begin and end as the graph that they follow says, a tree of all nodes or of brokers.  Over
 each, `nodeapp.pubsub.table_link` keeps the tables of both ends in agreement.  The entries of a
 link that has ended stay for a while, in which the graph is mended and a new link's spread, or go
 at once; while they stay, no other neighbour is told of them.
@@ -51,7 +51,7 @@ class TableLinks:
         self._users: Counter[bytes] = Counter()
 
     def hold(self, pattern: bytes) -> None:
-        """Add a client's pattern.  Raises `TableFullError`, and `WireError` if it is none."""
+        """Add a client's pattern.  Raises `TableFullError`, and `WireError` if it is not one."""
         self.table.hold(pattern, LOCAL)
         self._users[pattern] += 1
         if self._users[pattern] == 1:

@@ -23,7 +23,7 @@ from nodeapp.wire import WireError
 MAX_SESSION: Final = 2**63 - 1
 MAX_NUMBER: Final = 2**32 - 1
 UPDATE_BYTES: Final = 1200
-"""Of patterns in an update; with all headers it stays below an MTU of 1,500 bytes."""
+"""Bytes of patterns in an update, which stays below an MTU of 1,500 with all headers."""
 
 
 class TableKind(Kind):
@@ -69,7 +69,7 @@ def chunk(patterns: Iterable[bytes], room: int, *, first: bool = True) -> list[b
 
 
 def decode_update(body: bytes) -> Update:
-    """Return what the body says; the patterns are not looked into.  Raises `WireError`."""
+    """Return what the body says; the patterns are not decoded.  Raises `WireError`."""
     value = wire.decode_body(body)
     if not isinstance(value, list) or len(value) != 5:
         raise WireError("not an update of subscriptions")

@@ -21,7 +21,7 @@ from nodeapp.wire import ANY_NODE
 NOWHERE: Final[Point] = (0.0, 0.0)
 """The location of a target that is a node id."""
 MAX_KNOWN: Final = 4096
-"""Topics whose waypoint is remembered at most."""
+"""Most topics whose waypoint is remembered."""
 
 
 class Target(NamedTuple):
@@ -104,7 +104,7 @@ class WaypointHash(LocationHash):
         self._known: dict[str, Target] = {}
 
     def __call__(self, topic: str) -> Target:
-        """Return the waypoint that the topic hashes to; of two as near, the one further west."""
+        """Return the waypoint that the topic hashes to; of two equally near, the western one."""
         target = self._known.get(topic)
         if target is None:
             _, location = super().__call__(topic)

@@ -1,1 +1,1 @@
-"""Routing: neighbours and the ways to reach a node or a location over several hops."""
+"""Routing: neighbours, and paths to a node or a location over several hops."""

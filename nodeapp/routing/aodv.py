@@ -2,17 +2,17 @@
 
 A node that has a frame for a destination without a route floods a ROUTE_REQUEST in rings of
 growing TTL (6.4), each request with a new id; the frame waits.  Requests leave routes back to
-their originator behind (6.5).  The destination, or a node on the way that has a fresh enough route
+their originator behind (6.5).  The destination, or an intermediate node with a fresh enough route
 to it, sends a ROUTE_REPLY back along these (6.6), which leaves routes to the destination (6.7).
 Routes last for as long as they are used, and `ACTIVE_ROUTE_TIMEOUT` longer.  A node whose link to
-a next hop breaks, or that gets a frame it has no route for, tells the neighbours that send frames
-over it so by a ROUTE_ERROR (6.11).
+a next hop breaks, or that gets a frame it has no route for, sends a ROUTE_ERROR to the neighbours
+that send frames over it (6.11).
 
 The parts: `aodv_table` has the routes and the rules for sequence numbers, `aodv_search` the rings
 and the frames that wait, `aodv_links` hellos and lost neighbours, `aodv_blacklist` neighbours that
 hear nothing, `aodv_breaks` broken links and routes, `aodv_errors` the sending of errors,
 `aodv_repair` local repair, which is an option, `aodv_wire` the bodies of messages, and `aodv_ns2`
-what ns-2 does otherwise, which is a setting for each clause.
+what ns-2 does differently, a setting for each clause.
 
 What the RFC leaves open:
   * precursors are also the neighbours that frames for a destination came from, so that errors
@@ -28,7 +28,7 @@ What the RFC leaves open:
     restarted node does not wait for DELETE_PERIOD (6.13): routes of others over it may loop until
     the first frame that takes them, which it answers with an error.
 
-Left out: a new search at an originator that is told of a longer way (6.12, optional); multicast,
+Left out: a new search at an originator that is told of a longer route (6.12, optional); multicast,
 subnets, several interfaces.
 
 Source: docs/papers.md#aodv.
@@ -58,7 +58,7 @@ from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_ONE_WAY, Frame, WireError
 __all__ = ["Aodv", "AodvParameters"]
 
 CLOCK_RATE: Final = 100
-"""Sequence numbers a second that the clock is ahead by after a restart."""
+"""Sequence numbers per second of the clock, at which they begin after a restart."""
 
 
 class Aodv:
@@ -122,7 +122,7 @@ class Aodv:
         self._next_cleaning = 0.0
 
     def start(self) -> None:
-        """Begin to say hello when that is due, and to watch neighbours."""
+        """Begin to say hello when it is due, and to watch neighbours."""
         if self._parameters.link_feedback and self._host.watch_links(self._breaks.unacknowledged):
             self._links.rely_on_feedback()
         first = self._host.rng.uniform(0.0, self._parameters.hello_interval)
@@ -298,7 +298,7 @@ class Aodv:
     ) -> bool:
         """Return whether this node replies with its route to the destination of a request (6.6).
 
-        Not with one that may have expired when the reply is there and the first frame here.
+        Not with one that may have expired by the time that the reply has led the first frame here.
         """
         if not route.valid or request.flags & DESTINATION_ONLY:
             return False
@@ -335,7 +335,7 @@ class Aodv:
         request: aodv_wire.RouteRequest,
         now: float,
     ) -> None:
-        """Reply as a node on the way (6.6.2), and tell the destination if asked to (6.6.3)."""
+        """Reply as an intermediate node (6.6.2), and tell the destination if asked to (6.6.3)."""
         back = self._route(originator, now)
         if back is None:
             self._counters["no route for a reply"] += 1

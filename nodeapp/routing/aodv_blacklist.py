@@ -5,7 +5,7 @@ reply is lost, and so is the next one, though there may be a way around that lin
 reply a neighbour did not acknowledge ignores the requests that come from there for
 BLACKLIST_TIMEOUT: the first copy from elsewhere counts then.
 
-Either the link layer tells of that, or the reply has the A flag (`reply_ack`), and no
+Either the link layer reports that, or the reply has the A flag (`reply_ack`), and no
 ROUTE_REPLY_ACK comes within NEXT_HOP_WAIT.
 
 Source: docs/papers.md#aodv.
@@ -21,7 +21,7 @@ from nodeapp.host import Host, Timer
 from nodeapp.routing.aodv_parameters import AodvParameters
 
 MAX_NEIGHBOURS: Final = 1024
-"""Neighbours on the list, and waited for, at most."""
+"""Most neighbours on the list, and most waited for."""
 
 
 class Blacklist:
@@ -46,7 +46,7 @@ class Blacklist:
         return True
 
     def failed(self, neighbour: int) -> None:
-        """Note that a neighbour did not acknowledge a reply, as the link layer tells."""
+        """Note that a neighbour did not acknowledge a reply, as the link layer reports."""
         self._stop_waiting(neighbour)
         self._add(neighbour)
 

@@ -3,7 +3,7 @@
 Three cases: a link breaks (i), a frame comes for which there is no route (ii), a neighbour reports
 broken routes (iii).
 
-Source: docs/papers.md#aodv; what ns-2 does otherwise: `aodv_ns2`.
+Source: docs/papers.md#aodv; what ns-2 does differently: `aodv_ns2`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nodeapp.wire import Frame, decode
 
 
 class Breaks:
-    """The broken links and routes of one node; `send` sends an own frame another way.
+    """The broken links and routes of one node; `send` sends an own frame over another route.
 
     `control` has the kinds of AODV's own frames.
     """
@@ -73,7 +73,7 @@ class Breaks:
     def unacknowledged(self, neighbour: int, datagram: bytes) -> None:
         """Take the link layer's report that a link is broken.
 
-        Own frames are sent another way, those of others wait for a repair.  Each attempt costs
+        Own frames take another route, those of others wait for a repair.  Each attempt costs
         them one of their time to live, so they end.
         """
         self._counters["frames not acknowledged"] += 1

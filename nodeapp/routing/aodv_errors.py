@@ -77,7 +77,7 @@ class ErrorSender:
     ) -> None:
         """Tell neighbours which destinations, with their sequence numbers, are unreachable.
 
-        With the flag NO_DELETE, that the way there has become longer, which may go untold.
+        With the flag NO_DELETE, that the route there has become longer, which may go untold.
         """
         wait = self._limit.wait(now)
         if wait > 0.0:

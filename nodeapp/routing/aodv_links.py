@@ -15,7 +15,7 @@ and at the lowest rate, are heard from farther away than data frames are, so tha
 that carry hellos but few frames stay (the grey zone of Lundgren, Nordstrom and Tschudin; their
 remedies need the signal strength, or hellos from all nodes before a route is wanted).  If the link
 layer reports frames that were not acknowledged (`link_feedback`), there are no hellos: the first
-such frame breaks a link, and its originator sends it another way.
+such frame breaks a link, and its originator sends it over another route.
 
 Sources: docs/papers.md#aodv, docs/papers.md#grey-zones.
 """
@@ -32,7 +32,7 @@ from nodeapp.routing.aodv_parameters import AodvParameters
 from nodeapp.wire import BROADCAST, Frame
 
 HELLO_JITTER: Final = 0.05
-"""Share of HELLO_INTERVAL by which hellos come late at most.
+"""Greatest share of HELLO_INTERVAL by which hellos come late.
 
 Without it, neighbours whose hellos have collided once would collide again; and as a hello is due
 only after a whole interval without a broadcast (6.9), it cannot come early.
@@ -40,7 +40,7 @@ only after a whole interval without a broadcast (6.9), it cannot come early.
 
 
 MAX_HEARD: Final = 1024
-"""Neighbours whose hellos count at most: any id can be claimed on the air.  Those to which frames
+"""Most neighbours whose hellos count: any id can be claimed on the air.  Those to which frames
 are sent count too; there are no more of them than routes."""
 
 
@@ -59,7 +59,7 @@ class LinkMonitor:
         self._needs_hellos = True
 
     def rely_on_feedback(self) -> None:
-        """Say no hellos and count no silence: the link layer reports broken links."""
+        """Send no hellos and count no silence: the link layer reports broken links."""
         self._needs_hellos = False
         self._silence = math.inf
 

@@ -1,11 +1,11 @@
-"""What ns-2.35's AODV does otherwise than RFC 3561, clause by clause; each is a setting.
+"""Where ns-2.35's AODV differs from RFC 3561, clause by clause; each is a setting.
 
 All are off by default.  The profile `aodv=ns2` turns all of them on, with ns-2's constants, for
 comparison with results of ns-2; single settings may depart from it.  Its routes may loop: a node
 answers requests with routes that lead over the node that asks, and one whose route is under repair
 still offers it to others.
 
-Where ns-2 and this differ all the same, as far as known:
+Where ns-2 and this still differ, as far as known:
   * a route expires when its time is over, not at the next half second;
   * a reply for others has the route's exact remaining time; ns-2 cuts it to whole seconds, and
     that of a route under repair is whatever a negative number turns into;
@@ -28,7 +28,7 @@ from typing import Annotated, Final
 from nodeapp.parameters import Param, Scalar
 
 NEVER_BROKEN: Final = 255
-"""Hops that a route which never broke had last (ns-2: INFINITY2)."""
+"""The last hop count of a route that never broke (ns-2: INFINITY2)."""
 
 NS2: Final[Mapping[str, Scalar]] = MappingProxyType(
     {
@@ -67,8 +67,8 @@ NS2: Final[Mapping[str, Scalar]] = MappingProxyType(
 )
 """ns-2.35's constants, with all clauses.
 
-`ttl_start` is not aodv.h's 5: a route that never was had 255 hops last, so that the first request
-goes through the whole network (sendRequest).
+`ttl_start` is not aodv.h's 5: the last hop count of a route that never was is 255, so that the
+first request goes through the whole network (sendRequest).
 """
 
 
@@ -79,7 +79,7 @@ class Ns2Clauses:
     aodv: Annotated[
         str,
         Param(
-            "rfc; or ns2: what ns-2.35's AODV does, in place of all defaults that it has not",
+            "rfc; or ns2: the defaults of ns-2.35's AODV where they differ",
             choices=("rfc", "ns2"),
             profiles={"ns2": NS2},
         ),
@@ -109,7 +109,7 @@ class Ns2Clauses:
     repair_one: Annotated[
         bool,
         Param(
-            "local repair is of the route of the frame that was not acknowledged, by an ordinary "
+            "local repair mends the route of the frame that was not acknowledged, by an ordinary "
             "search; it is tried if the frame has come farther than it has to go, others stay as "
             "they are, and nobody is told if it fails (ns-2)"
         ),
@@ -140,13 +140,13 @@ class Ns2Clauses:
     data_refreshes: Annotated[
         bool,
         Param(
-            "data keep the routes to their originator, their sender and their next hop (6.2); no: "
-            "the one that they take (ns-2)"
+            "data refresh the routes to originator, sender and next hop (6.2); no: only the one "
+            "that they take (ns-2)"
         ),
     ] = True
     data_precursors: Annotated[
         bool,
-        Param("who sends data over a route is told of its end; no: whom a reply went to (ns-2)"),
+        Param("nodes that send data over a route hear of its end; no: that got a reply (ns-2)"),
     ] = True
     drop_loops: Annotated[
         bool, Param("a node drops frames of its own that come back to it (ns-2)")

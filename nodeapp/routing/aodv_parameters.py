@@ -1,6 +1,6 @@
 """Parameters of AODV: RFC 3561, section 10, with its defaults.
 
-What the RFC does not have is what ns-2 (2.35, `aodv/aodv.h`, `aodv.cc`) does otherwise: constants
+What the RFC does not have is what ns-2 (2.35, `aodv/aodv.h`, `aodv.cc`) does differently: constants
 and waiting times here, rules in `aodv_ns2`.
 """
 
@@ -13,13 +13,13 @@ from nodeapp.parameters import Param
 from nodeapp.routing.aodv_ns2 import Ns2Clauses
 
 TIMEOUT_BUFFER: Final = 2
-"""Hops that a ring search waits longer than its ring needs."""
+"""Hops for which a ring search waits longer than its ring needs."""
 DELETE_PERIOD_FACTOR: Final = 5
 """K."""
 REPAIR_SHARE: Final = 0.3
 """MAX_REPAIR_TTL as a share of NET_DIAMETER."""
 LOCAL_ADD_TTL: Final = 2
-"""Hops that a repair looks farther than the destination was."""
+"""Hops by which a repair searches farther than the destination was."""
 NEXT_HOP_SLACK: Final = 0.01
 """Seconds by which NEXT_HOP_WAIT is longer than NODE_TRAVERSAL_TIME."""
 
@@ -46,7 +46,7 @@ class AodvParameters(Ns2Clauses):
     rev_route_life: Annotated[
         float,
         Param(
-            "s a route back lasts at least after a request (ns-2: REV_ROUTE_LIFE); 0: the "
+            "s a reverse route lasts at least after a request (ns-2: REV_ROUTE_LIFE); 0: the "
             "MinimalLifetime of 6.5, which is shorter with each hop",
             low=0,
             high=3600,
@@ -54,12 +54,12 @@ class AodvParameters(Ns2Clauses):
     ] = 0.0
     net_diameter: Annotated[int, Param("NET_DIAMETER, hops", low=1, high=254)] = 35
     node_traversal_time: Annotated[
-        float, Param("NODE_TRAVERSAL_TIME, s a hop", low=0.001, high=10)
+        float, Param("NODE_TRAVERSAL_TIME, s per hop", low=0.001, high=10)
     ] = 0.04
     ttl_start: Annotated[int, Param("TTL_START, hops of the first ring", low=1, high=254)] = 1
     ttl_increment: Annotated[int, Param("TTL_INCREMENT, hops", low=1, high=254)] = 2
     ttl_threshold: Annotated[
-        int, Param("TTL_THRESHOLD, hops of the last ring but the whole network", low=0, high=254)
+        int, Param("TTL_THRESHOLD, hops of the last ring before the whole network", low=0, high=254)
     ] = 7
     rreq_retries: Annotated[
         int, Param("RREQ_RETRIES, searches of the whole network after the first", low=0, high=20)
@@ -80,8 +80,12 @@ class AodvParameters(Ns2Clauses):
             high=3600,
         ),
     ] = 0.0
-    rreq_ratelimit: Annotated[int, Param("RREQ_RATELIMIT, own a second", low=1, high=10_000)] = 10
-    rerr_ratelimit: Annotated[int, Param("RERR_RATELIMIT, own a second", low=1, high=10_000)] = 10
+    rreq_ratelimit: Annotated[
+        int, Param("RREQ_RATELIMIT, own requests per second", low=1, high=10_000)
+    ] = 10
+    rerr_ratelimit: Annotated[
+        int, Param("RERR_RATELIMIT, own errors per second", low=1, high=10_000)
+    ] = 10
     destination_only: Annotated[bool, Param("only destinations reply (D flag)")] = False
     gratuitous_reply: Annotated[bool, Param("repliers tell the destination, too (G flag)")] = True
     jitter: Annotated[
@@ -92,9 +96,9 @@ class AodvParameters(Ns2Clauses):
     ] = False
     salvage: Annotated[
         bool,
-        Param("a node searches another way for own frames not acknowledged; no: drops (ns-2)"),
+        Param("a node seeks another route for own frames not acknowledged; no: drops (ns-2)"),
     ] = True
-    local_repair: Annotated[bool, Param("nodes on the way repair routes that break (6.12)")] = False
+    local_repair: Annotated[bool, Param("intermediate nodes repair broken routes (6.12)")] = False
     max_repair_ttl: Annotated[
         int,
         Param("MAX_REPAIR_TTL, hops to the destination; 0: 0.3 NET_DIAMETER", low=0, high=254),

@@ -1,4 +1,4 @@
-"""AODV's local repair: a node on the way mends a route that broke behind it (RFC 3561, 6.12).
+"""AODV's local repair: an intermediate node mends a route that broke beyond it (RFC 3561, 6.12).
 
 If the destination of a broken route was no more than MAX_REPAIR_TTL hops away and neighbours send
 frames over the route, they are not told: the route is invalid, but marked as repairable for as long

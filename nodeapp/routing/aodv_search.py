@@ -2,7 +2,7 @@
 
 A search sends requests of growing TTL: TTL_START, or the hops of the last known route and
 TTL_INCREMENT more; then steps of TTL_INCREMENT up to TTL_THRESHOLD, each with RING_TRAVERSAL_TIME
-to be answered; then NET_DIAMETER, RREQ_RETRIES times more than once.  The last ones wait for
+to be answered; then NET_DIAMETER, once and RREQ_RETRIES times more.  The last ones wait for
 NET_TRAVERSAL_TIME, and twice as long as the one before (binary exponential backoff).  Frames that
 wait for a destination that is not found are dropped.
 
@@ -10,9 +10,9 @@ A repair (6.12, `aodv_repair`) is a search with one ring of its own.  If a frame
 comes to wait for the same destination, the search goes on after the repair has failed.
 
 One buffer holds the frames for all destinations; when it is full the oldest is dropped.  A frame
-whose key (`replaces`) is that of a frame that waits takes its place: it says the same, and newer.
+whose key (`replaces`) is that of a frame that waits takes its place: it has newer data.
 
-ns-2's ways are options: with `adaptive_timeout` a request waits for 2 TTL times what a hop took in
+ns-2's rules are options: with `adaptive_timeout` a request waits for 2 TTL times what a hop took in
 the last searches for that destination, times the requests through the whole network so far, and
 what has waited long enough is looked for each `CHECK_INTERVAL` or when the next frame comes; after
 a search that failed there is no other for `max_rreq_timeout`; frames wait for `buffer_timeout`.
@@ -31,13 +31,13 @@ from nodeapp.routing.aodv_table import RouteTable
 from nodeapp.wire import Frame
 
 CHECK_INTERVAL: Final = 0.5
-"""Seconds between looks at what waits, with adaptive timeouts (ns-2: `FREQUENCY` of rt_purge)."""
+"""Seconds between checks of what waits, with adaptive timeouts (ns-2: `FREQUENCY` of rt_purge)."""
 MAX_HISTORY: Final = 3
 """Searches for one destination whose times count (ns-2)."""
 MAX_TIMED: Final = 4096
-"""Destinations whose times are remembered at most."""
+"""Most destinations whose times are remembered."""
 MAX_REQUESTS: Final = 8192
-"""Requests that are remembered at most."""
+"""Most requests that are remembered."""
 
 
 class RateLimit:
@@ -243,7 +243,7 @@ class Searches:
         return self._take(destination)
 
     def _take(self, destination: int, but_of: int | None = None) -> list[Frame]:
-        """Take the frames for a destination out of the buffer, but those of one originator."""
+        """Take the frames for a destination out of the buffer, except those of one originator."""
         ready = [
             (key, frame)
             for key, (_, frame) in self._waiting.items()

@@ -44,13 +44,13 @@ from nodeapp.routing.aodv_ns2 import NEVER_BROKEN
 
 MASK: Final = 0xFFFFFFFF
 MAX_ROUTES: Final = 16_384
-"""Destinations in the table at most: any id can be claimed on the air."""
+"""Most destinations in the table: any id can be claimed on the air."""
 LEAP: Final = 2**20
-"""How far apart two sequence numbers of one count are at most: a node counts 10 a second, the clock
-from which it begins again 100 a second, which are three hours."""
+"""How far apart two sequence numbers of one count may be: a node counts 10 a second, the clock from
+which it begins again 100 a second, which makes three hours."""
 REACH: Final = 4 * LEAP
 """How far a node goes above its own number when others ask for a newer one.  They refuse numbers up
-to `LEAP` before the one they ask for, and what a node on the way offers may be made up, too."""
+to `LEAP` before the one they ask for, and what an intermediate node offers may be made up, too."""
 MAX_AHEAD: Final = 2**30
 """How far ahead of that of a valid route a number may be, whatever its count: 124 days at 100 a
 second, by which a node that restarts may be ahead."""
@@ -125,7 +125,7 @@ class AodvRoute:
 
 
 class RouteTable:
-    """The routes of one node, by destination; which is never asked to learn one to itself.
+    """The routes of one node, by destination; it is never asked to learn one to itself.
 
     It forgets only when it has more than `crowded` of them.
     """
@@ -177,9 +177,9 @@ class RouteTable:
         *,
         own: bool = False,
     ) -> bool:
-        """Take a route on offer; return whether it was better than what there was (6.2).
+        """Take a route on offer; return whether it was better than the one known (6.2).
 
-        `own` tells that the number is the one that the destination has now, not that of a route.
+        `own`: the number is the one that the destination has now, not that of a route.
         """
         route = self.known(destination, now)
         if route is None:
@@ -207,7 +207,7 @@ class RouteTable:
     def learn_neighbour(
         self, neighbour: int, sequence: int | None, now: float, expires: float
     ) -> None:
-        """Note that a neighbour was heard, with its own sequence number if it told that."""
+        """Note that a neighbour was heard, with its own sequence number if it gave that."""
         route = self.known(neighbour, now)
         if route is None:
             self._add(neighbour, AodvRoute(sequence, 1, neighbour, expires))
@@ -266,7 +266,7 @@ class RouteTable:
     def break_route(
         self, destination: int, next_hop: int, sequence: int | None, now: float
     ) -> tuple[AodvRoute, set[int]] | None:
-        """Make a route over `next_hop` invalid, as that told with the sequence number given.
+        """Make a route over `next_hop` invalid, as that reported with the sequence number given.
 
         Returns the route and its precursors, None if there is no such route.
         """
@@ -280,7 +280,7 @@ class RouteTable:
 
     @staticmethod
     def _take_number(route: AodvRoute, sequence: int | None) -> None:
-        """Take a sequence number that was told, unless the route's own is newer."""
+        """Take a sequence number that was reported, unless the route's own is newer."""
         if sequence is None:
             return
         if not route.known or 0 < ahead(sequence, route.sequence) <= LEAP:

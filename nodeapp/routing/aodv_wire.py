@@ -55,7 +55,7 @@ _HELLO: Final = struct.Struct(">BBIBI")
 
 
 class AodvKind(Kind):
-    """AODV's messages, but for its beacons (`nodeapp.kinds.CommonKind`)."""
+    """AODV's messages, except its beacons (`nodeapp.kinds.CommonKind`)."""
 
     ROUTE_REQUEST = 4, Role.ROUTING
     ROUTE_REPLY = 5, Role.ROUTING
@@ -64,7 +64,7 @@ class AodvKind(Kind):
 
 
 class RouteRequest(NamedTuple):
-    """What a ROUTE_REQUEST says beside its header."""
+    """What a ROUTE_REQUEST says besides its header."""
 
     flags: int
     request: int
@@ -77,7 +77,7 @@ class RouteRequest(NamedTuple):
 
 
 class RouteReply(NamedTuple):
-    """What a ROUTE_REPLY says beside its header; `lifetime` is in seconds."""
+    """What a ROUTE_REPLY says besides its header; `lifetime` is in seconds."""
 
     destination: int
     sequence: int

@@ -1,29 +1,29 @@
 """Cell hash routing: frames go from cell to cell, to the home cell of the cell they are bound for.
 
-The way is that of `nodeapp.routing.cells`.  A node needs to know its own cell and one node in each
+The path is that of `nodeapp.routing.cells`.  A node needs to know its own cell and one node in each
 populated cell around it, no more; it learns them from beacons, in which it looks at nothing but the
-cell that a position lies in.  From the next cell a node is drawn at random: for the frames of one
-event always the same one by those who know the same nodes, so that copies for several receivers
-share their way.
+cell that a position lies in.  A node of the next cell is drawn at random: those that know the same
+nodes draw the same one for all frames of one event, so that copies for several receivers share
+their path.
 
 Two kinds of destinations:
 
   * `destination` ANY_NODE: whichever node of the home cell gets the frame takes it.  That is the
     target cell itself or, if it is empty, the cell that a tour around the void that it lies in
     finds to be the nearest (the home perimeter).  A cell remembers for `home_memory` seconds that
-    it is home to a target, so that not every frame has to make the tour; who shares state inside
-    the cell tells the others (`remember_home`).  A populated target, or an adjacent cell that is
-    nearer, takes the frame whatever is remembered.
+    it is home to a target, so that not every frame has to make the tour; a node that shares state
+    inside the cell tells the others (`remember_home`).  A populated target, or an adjacent cell
+    that is nearer, takes the frame whatever is remembered.
   * a node id: the frame goes to the cell where the node was.  A node in or next to the cell of that
     node sends straight to it, and so does one in the target cell that hears it from elsewhere.  If
     the target cell does not have it, the frame is dropped and counted.
 
 Nodes move.  Neighbours are moved on along their velocities (`nodeapp.routing.neighbours`), and
-counted to the cells that they are in by then.  A node that has left the cell for which it was drawn
-goes on from the one where it is, and sends a beacon when it notices; who gets a frame from it
-meanwhile does not believe its last one any more.  A walk along a perimeter that has changed under
-it begins again; the time to live bounds it.  With `link_feedback` a frame that a node did not
-acknowledge goes to another one of that cell, or another way.
+counted in the cells that they are in by then.  A node that has left the cell for which it was drawn
+goes on from the one where it is, and sends a beacon when it notices; a node that gets a frame from
+it meanwhile no longer believes its last beacon.  A walk along a perimeter that has changed under it
+begins again; the time to live bounds it.  With `link_feedback` a frame that a node did not
+acknowledge goes to another one of that cell, or takes another path.
 
 Cells larger than the range over 2 sqrt(2) are refused: nodes at the far corners of two of them
 would not hear each other, and what one of them routes another might not.  If the cells' graph is
@@ -53,10 +53,10 @@ from nodeapp.routing.neighbours import Neighbours, require_link_feedback
 from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, decode
 
 SMALLEST_SIDE: Final = 1.0
-"""Metres a side: so that the routing extension can hold the cell of any position that a frame tells
+"""Metres: so large that the routing extension can hold the cell of any position that a frame tells
 (up to 1e9 m, `nodeapp.pubsub.messages`)."""
 MAX_HOMES: Final = 65_536
-"""Targets to which a cell remembers to be home, at most."""
+"""Most targets to which a cell remembers that it is home."""
 _MIX: Final = 0x9E3779B97F4A7C15
 """2**64 over the golden ratio: multiplication by it spreads numbers (Knuth 1973, 6.4)."""
 _BITS: Final = 2**64 - 1
@@ -66,12 +66,12 @@ _BITS: Final = 2**64 - 1
 class CellRoutingParameters(BeaconParameters):
     """Parameters of `CellHashRouting`."""
 
-    ttl: Annotated[int, Param("hops a frame may travel on one way", low=1, high=MAX_HOPS)] = 512
+    ttl: Annotated[int, Param("hops a frame may travel per trip", low=1, high=MAX_HOPS)] = 512
     cell_size: Annotated[
-        float, Param("m a side of a cell; 0: the largest that fits the range", low=0, high=1e6)
+        float, Param("m, side of a cell; 0: the largest that fits the range", low=0, high=1e6)
     ] = 0.0
     home_memory: Annotated[
-        float, Param("s that a cell remembers to be home to an empty one", low=0, high=36_000)
+        float, Param("s for which a cell remembers to be home to an empty one", low=0, high=36_000)
     ] = 10.0
     link_feedback: Annotated[
         bool, Param("the link layer reports frames that were not acknowledged")
@@ -156,7 +156,7 @@ class CellHashRouting:
     # Cells.
 
     def cell(self) -> Cell:
-        """Return the cell that this node is in, by where it says to be."""
+        """Return the cell that this node is in, by the position that it announces."""
         return self.grid.cell(self.neighbours.position())
 
     def members(self) -> list[int]:
@@ -317,7 +317,7 @@ class CellHashRouting:
         self._host.send(to, frame._replace(ttl=ttl, hops=hops, route=route.encode()).encode())
 
     def _unacknowledged(self, neighbour: int, datagram: bytes) -> None:
-        """Forget a node that is out of reach; send to another one of its cell, or another way."""
+        """Forget a node that is out of reach; send to another of its cell, or by another path."""
         self._counters["frames not acknowledged"] += 1
         own = self.cell()
         around = self._nodes_around(own)

@@ -32,7 +32,7 @@ from nodeapp.wire import CELL_WALK, CELLS, WireError
 _GREEDY: Final = struct.Struct(">BBHiiii")
 _WALK: Final = struct.Struct(">BBHiiiiiiii")
 MAX_HOPS: Final = 65_535
-"""Of hops left."""
+"""Most hops left."""
 
 
 class CellRoute(NamedTuple):

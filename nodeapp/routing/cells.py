@@ -1,4 +1,4 @@
-"""Cells of cell hash routing: the grid, the planar graph of cells, and the way of a message.
+"""Cells of cell hash routing: the grid, the planar graph of cells, and the path of a message.
 
 The plane is cut into equal squares.  A cell is the pair of its column and row, and a populated cell
 a virtual node at the cell's centre, linked to the populated ones of the eight cells around it.  If
@@ -9,7 +9,7 @@ hear each other.  Links between nodes of cells that are not adjacent are never u
 the two cells beside it is populated.  This is the Gabriel graph of the centres, since these two lie
 on the circle over the diagonal and no other centre lies within it.  Two edges could cross only as
 the two diagonals of a square of four cells, and then both are dropped; so it is planar.  A dropped
-diagonal has a way around it over the populated cell beside it; so it connects what the cells'
+diagonal has a path around it over the populated cell beside it; so it connects what the cells'
 graph connects.  Both ends of a diagonal know both cells beside it, and agree.
 
 **Order.**  Of two cells the one nearer to the target is that with the smaller `rank`: by the
@@ -18,7 +18,7 @@ from its centre by an infinitesimal step to the west, and a far smaller one to t
 symbolic perturbation of Edelsbrunner and Mücke): ranks are distances to a point in general
 position.
 
-**Way** (`step`).  Greedy: to the adjacent cell nearest to the target, if that is nearer than this
+**Path** (`step`).  Greedy: to the adjacent cell nearest to the target, if that is nearer than this
 one.  If none is, the message enters perimeter mode here, at x, and walks the border of the face of
 the planar graph in which the target's direction lies, by the right-hand rule, until a cell is
 nearer than x: greedy again.  About to take the first edge once more, it has toured the face.
@@ -89,7 +89,7 @@ def adjacent(one: Cell, other: Cell) -> bool:
 
 
 def rank(cell: Cell, target: Cell) -> tuple[int, Cell]:
-    """Return what orders cells by how near they are to a target: the least is the nearest."""
+    """Return a key that orders cells by how near they are to a target, the nearest first."""
     dx, dy = cell[0] - target[0], cell[1] - target[1]
     return dx * dx + dy * dy, cell
 

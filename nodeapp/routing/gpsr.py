@@ -8,7 +8,7 @@ the face was entered (Lf), it turns into the next face instead of crossing.  A n
 than x puts it back to greedy mode.
 
 A frame about to take the first edge of the face (e0) again has toured the face: D cannot be
-reached.  Two ends of that:
+reached.  Two outcomes of that:
   * a frame for one node (`destination` is its id) is dropped and counted;
   * a frame for whichever node is nearest (`destination` ANY_NODE) is there.  The node nearest to D
     is on the border of the face that holds D, a frame that reaches it finds no nearer one, enters
@@ -30,7 +30,7 @@ What the published GPSR has from its radio are options, as a UDP socket has none
     frame that this node had put into perimeter mode is greedy again; one that came here in that
     mode goes on from the edge that it came by.  Each attempt costs one of its time to live.
   * `withdraw_queue` (2.5): so are the frames that wait in the interface queue for that neighbour.
-  * `piggyback` (2.1): data carry where their sender is, as good as a beacon to those who hear them.
+  * `piggyback` (2.1): data carry their sender's position, as good as a beacon to all who hear them.
   * `promiscuous` (2.1, 2.5): all in range hear them, whoever they are for; after sending data a
     node's next beacon is therefore a whole interval away.
   * `replanarize` (2.5): the paper works out the planar graph when a neighbour comes or goes, not
@@ -123,7 +123,7 @@ class Gpsr:
         self._walks: OrderedDict[bytes, tuple[GeoRoute, int]] = OrderedDict()
         """By datagram in perimeter mode: how it was and by whom it was sent when it came here."""
         self._edges: OrderedDict[Hashable, None] | None = None
-        """Edges of which walks this node sent frames along lately; None if nobody asks."""
+        """Edges along which this node sent frames of walks lately; None if they are not used."""
         if parameters.edges_once:
             self._edges = OrderedDict()
         self._piggyback = parameters.piggyback
@@ -187,7 +187,7 @@ class Gpsr:
         return frame._replace(route=with_sender(frame.route, self.neighbours.whereabouts()))
 
     def _unacknowledged(self, neighbour: int, datagram: bytes) -> None:
-        """Forget a neighbour that is out of reach; find another way for what was on its way there.
+        """Forget a neighbour that is out of reach; find another path for what was sent there.
 
         Each attempt costs a frame one of its time to live, so they end.
         """
@@ -353,7 +353,7 @@ class Gpsr:
 
 
 def _edge(frame: Frame, geo: GeoRoute, to: int) -> Hashable:
-    """Return what is the same if a frame is sent to the same neighbour on the same face again."""
+    """Return a key that is the same if a frame is sent to that neighbour on that face again."""
     return (
         *(frame.kind, frame.originator, frame.destination, frame.publisher, frame.sequence),
         *(frame.body, geo.entry, geo.entered, geo.face, to),

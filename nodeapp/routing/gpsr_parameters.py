@@ -26,12 +26,12 @@ class BeaconParameters:
 class GpsrParameters(BeaconParameters):
     """Parameters of `Gpsr`."""
 
-    ttl: Annotated[int, Param("hops a frame may travel on one way", low=1, high=255)] = 128
+    ttl: Annotated[int, Param("hops a frame may travel per trip", low=1, high=255)] = 128
     link_feedback: Annotated[
         bool, Param("the link layer reports frames that were not acknowledged (2.5)")
     ] = False
     withdraw_queue: Annotated[
-        bool, Param("frames queued for a lost neighbour take another way, too (2.5)")
+        bool, Param("frames queued for a lost neighbour take another path, too (2.5)")
     ] = False
     piggyback: Annotated[bool, Param("data carry their sender's position (2.1)")] = False
     promiscuous: Annotated[

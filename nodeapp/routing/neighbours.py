@@ -47,19 +47,19 @@ _HEADS: Final = (_ARRAY_OF_4, _BINARY64, _BINARY64, _BINARY64, _BINARY64)
 LIMIT: Final = 1e9
 """Metres, and metres a second: no coordinate or velocity is larger."""
 TOLERANCE: Final = 0.01
-"""Metres added to the radio range: nodes announce positions that are off by less than that."""
+"""Metres added to the radio range: announced positions are off by less than that."""
 INSTANT: Final = 1e-6
 """Seconds: timers that are closer are due at once."""
 MAX_NEIGHBOURS: Final = 256
-"""Neighbours that are remembered at most, the nearest: any id can be claimed on the air, and what
-is computed of all of them, as a planar graph, must stay short."""
+"""Most neighbours that are remembered, the nearest: any id can be claimed on the air, and what is
+computed from all of them, such as a planar graph, must not take long."""
 
 
 class Neighbour:
-    """A neighbour as its last beacon told: position, velocity, and when it was heard.
+    """A neighbour according to its last beacon: position, velocity, and when it was heard.
 
     `squared_reach`: how far it can be and be heard; the radio range, or the distance over which it
-    was heard if that was more (without prediction nobody asks, and it is the range).
+    was heard if that was more (without prediction it is not used, and is the range).
     """
 
     __slots__ = ("heard", "squared_reach", "vx", "vy", "x", "y")
@@ -109,7 +109,7 @@ _LAST: Final = _LastHello()
 def require_link_feedback(host: Host, failed: Callable[[int, bytes], None]) -> None:
     """Have `failed(to, datagram)` called for what a neighbour did not acknowledge.
 
-    Raises `ParameterError` if the host's link layer does not tell.
+    Raises `ParameterError` if the host's link layer does not report it.
     """
     if not host.watch_links(failed):
         raise ParameterError(
@@ -147,7 +147,7 @@ class Neighbours:
 
     @property
     def table(self) -> Mapping[int, Neighbour]:
-        """The neighbours as they were heard last, also if that was long ago, by id."""
+        """The neighbours as they were heard last, even if that was long ago, by id."""
         return self._table
 
     def start(self) -> None:
@@ -234,9 +234,9 @@ class Neighbours:
     def learn_from_data(self, sender: int, at: Whereabouts) -> None:
         """Take note of where a neighbour was when it queued data that were just heard.
 
-        Beacons may overtake data in a queue, so that data tell of an older position than the one
-        that is known.  That is then behind it, as the neighbour drives: it gets from the older to
-        the newer position along one velocity and then, if it turned between, along the other.
+        Beacons may overtake data in a queue, so that data tell an older position than the known
+        one.  It is then behind that, in the neighbour's direction: the neighbour went from the
+        older to the newer along one velocity and then, if it turned between, along the other.
         """
         known = self._table.get(sender)
         if known is not None:
@@ -247,7 +247,7 @@ class Neighbours:
         self.learn(sender, *at)
 
     def _has_room(self, distance: float, own: Point) -> bool:
-        """Return whether there is room for one at a squared distance; a farther one makes it."""
+        """Return whether there is room for one at a squared distance; a farther one gives way."""
         if len(self._table) < MAX_NEIGHBOURS or len(self.current()) < MAX_NEIGHBOURS:
             return True
         farthest, node = max(
@@ -259,7 +259,7 @@ class Neighbours:
         return True
 
     def know(self, node: int, x: float, y: float) -> None:
-        """Take a node that stands still for a neighbour forever, without beacons."""
+        """Keep a node that stands still as a neighbour forever, without beacons."""
         self._table[node] = Neighbour(x, y, 0.0, 0.0, math.inf, self._squared_range)
 
     def lost(self, node: int) -> None:
@@ -283,7 +283,7 @@ class Neighbours:
                 self._positions = None
             if gone:
                 self._changed()
-            # Nobody can expire before the one that is now the longest unheard does.
+            # None can expire before the one that has now been unheard for the longest.
             earliest = min((neighbour.heard for neighbour in self._table.values()), default=now)
             self._next_expiry = earliest + self._timeout
         return self._table

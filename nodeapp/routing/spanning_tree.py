@@ -3,18 +3,18 @@
 The spanning tree protocol (Perlman; IEEE 802.1D) with the loop avoidance of a distance vector that
 has sequence numbers (DSDV of Perkins and Bhagwat, with the feasibility condition of RFC 8966, 2.4):
 
-  * Root: the lowest id.  Every node begins as the root of itself and takes over a lower root.
-  * Cost: hops.  A node takes the lowest root, then the nearest way to it; a way to the same root
+  * Root: the lowest id.  Every node begins as its own root and adopts a lower one.
+  * Cost: hops.  A node takes the lowest root, then the shortest path to it; a path to the same root
     that is not `path_gain` hops shorter is no reason to leave a parent.
   * Epoch: the root numbers its beacons, and each node passes the newest number of its parent on at
-    once.  What is said of a root ends `root_timeout` after the root said it, wherever it is heard
-    (message age and maximum age of 802.1D): the number travels with its age, repeating it makes it
-    no younger, and a number that has ended is not taken again while anyone repeats it.  So a dead
-    root vanishes everywhere at the same time, and so does one that never says anything itself.
-  * Lies: without signatures, one who invents ever new epochs of a root cannot be told from the
-    way to it, as one who repeats the true ones and passes nothing on cannot.  It ends with the
-    lies, however far ahead the epochs were: they have ended `root_timeout` after they were said
-    last, and are forgotten two later.  A root that hears of later epochs than it said goes on
+    once.  What is said of a root expires `root_timeout` after the root said it, wherever it is
+    heard (message age and maximum age of 802.1D): the number travels with its age, repeating it
+    makes it no younger, and an expired number is not taken again while anyone repeats it.  So a
+    dead root vanishes everywhere at the same time, and so does one that never says anything itself.
+  * Lies: without signatures, a node that invents ever new epochs of a root cannot be told from the
+    path to it, nor can one that repeats the true ones and passes nothing on.  The harm ends with
+    the lies, however far ahead the epochs were: they expire `root_timeout` after they were last
+    said, and are forgotten two later.  A root that hears of later epochs than it said goes on
     above them, so that one that lost its clock need not wait for that.
   * No loops: a node takes a parent only if what that says of the root is newer, or as new and
     nearer, than all that the node itself has said (feasibility distance).  Then a descendant can
@@ -22,13 +22,13 @@ has sequence numbers (DSDV of Perkins and Bhagwat, with the feasibility conditio
   * Break: a parent that is silent for `hello_timeout`, that beacons from out of range, that no
     longer lists this node, or to which the link layer could not deliver (`link_feedback`).  A node
     without a feasible neighbour is orphaned and says so; with its descendants it waits, each for a
-    neighbour outside, which has a newer epoch one beacon later.  Whoever finds one is the parent
-    of its former parent then, and so on up to where the way broke.  If none is there, the root
-    ends.
+    neighbour outside, which has a newer epoch one beacon later.  Whoever finds one becomes the
+    parent of its former parent, and so on up to where the path broke.  If there is none, the root
+    expires.
 
 While nodes have different roots (a merge, a root that ended), and after a restart, which forgets
-the feasibility distance, parents can be in a circle until the next beacon is heard: an interval of
-1.5 B at most if none is lost.  If a link of the circle breaks before that, its ends notice when
+the feasibility distance, parents can be in a loop until the next beacon is heard: an interval of
+1.5 B at most if none is lost.  If a link of the loop breaks before that, its ends notice when
 the other has been silent for `hello_timeout`; they do not list each other, so it carries nothing.
 
 A link is up if both ends agree: the child names its parent, the parent lists its children.  A
@@ -65,13 +65,13 @@ from nodeapp.routing.tree_roots import Roots
 from nodeapp.wire import Frame, WireError
 
 PROMPTLY: Final = 0.1
-"""Share of B within which news are sent; and the time between two early beacons at least."""
+"""Share of B within which news is sent; also the least time between two early beacons."""
 TICK: Final = 0.5
 """Share of B after which a node looks for what has timed out."""
 HANDSHAKE: Final = 4.0
 """Intervals B in which a parent has to list a child."""
 REFUSED: Final = 10.0
-"""Intervals B for which a neighbour that does not is no parent."""
+"""Intervals B for which a neighbour that does not list it is no parent."""
 HOLD_DOWN: Final = 3.0
 """Intervals B for which a neighbour counts as gone after the link layer could not reach it."""
 
@@ -81,10 +81,10 @@ class TreeParameters(BeaconParameters):
     """Parameters of `SpanningTree`."""
 
     root_timeout: Annotated[
-        float, Param("intervals B after which what a root said ends", low=3, high=1000)
+        float, Param("intervals B after which what a root said expires", low=3, high=1000)
     ] = 10.0
     path_gain: Annotated[
-        int, Param("hops by which another parent's way to the root must be shorter", low=1, high=64)
+        int, Param("hops by which another path to the root must be shorter", low=1, high=64)
     ] = 2
     link_feedback: Annotated[
         bool, Param("the link layer reports frames that were not acknowledged")
@@ -243,7 +243,7 @@ class SpanningTree:
             issued = now - beacon.age / 1000
             claim = NeighbourClaim(beacon, issued, self._roots.heard(beacon, issued, now))
         self._claims[sender] = claim
-        # Most beacons tell nothing new but the epoch, which matters on the way to the root only.
+        # Most beacons tell nothing new but the epoch, which matters on the path to the root only.
         place = self._place
         same = before is not None and before.beacon == beacon._replace(
             epoch=before.beacon.epoch, age=before.beacon.age

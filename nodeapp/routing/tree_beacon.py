@@ -34,16 +34,16 @@ MAX_COST: Final = 254
 """Hops from the root; a node that far has no children."""
 MAX_EPOCH: Final = 2**63 - 1
 MAX_RAISED: Final = 2**62
-"""A root goes above an epoch that others say it said up to this one: none above is its own."""
+"""A root goes above an epoch that others say it said, up to this one: none above is its own."""
 MAX_AGE: Final = 2**32 - 1
 """Milliseconds."""
 ORPHANED: Final = 0x01
-"""The way to the root is broken, here or at a node that it leads through."""
+"""The path to the root is broken, here or at a node that it leads through."""
 _FIXED: Final = struct.Struct(">BBBBIIQI")
 
 
 class TreeBeacon(NamedTuple):
-    """A node's place in the tree, as it says itself."""
+    """A node's place in the tree, as it announces it."""
 
     root: int
     epoch: int

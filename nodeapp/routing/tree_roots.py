@@ -16,7 +16,7 @@ from typing import Final
 from nodeapp.routing.tree_beacon import TreeBeacon
 
 MAX_ROOTS: Final = 256
-"""Roots that are known at most: any id can be claimed on the air."""
+"""Most roots that are known: any id can be claimed on the air."""
 
 
 class _Root:
@@ -46,7 +46,7 @@ class Roots:
         return len(self._roots)
 
     def heard(self, beacon: TreeBeacon, issued: float, now: float) -> float:
-        """Note what a neighbour says of its root; return when that ends, seconds."""
+        """Note what a neighbour says of its root; return when that expires, seconds."""
         root = self._roots.get(beacon.root)
         if root is None:
             if len(self._roots) >= MAX_ROOTS:
@@ -56,7 +56,7 @@ class Roots:
         if beacon.epoch > root.newest:
             root.newest = beacon.epoch
         else:
-            # Neither is an epoch younger in another's words, nor an older one than a newer one.
+            # No epoch is younger when another node repeats it, nor younger than a newer epoch.
             expires = min(expires, root.expires)
             if beacon.epoch < root.newest:
                 return expires

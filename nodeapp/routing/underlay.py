@@ -65,7 +65,7 @@ class DirectUnderlay:
 
 
 class RoutedUnderlay:
-    """An ad hoc network, on which AODV finds the ways; `unreachable` gets who has none."""
+    """An ad hoc network, on which AODV finds routes; `unreachable` gets nodes without one."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Who is to receive the events of a run that goes on, and who has, as the report counts it.
+"""Who is to receive the events of a run under way, and who has, counted as the report does.
 
 An event is due to the clients that are subscribed when it is published, unless their node is cut
 off on purpose (`spark_analysis.measures.delivery`): both are known by the report's own definitions.
@@ -37,9 +37,9 @@ class LiveDelivery:
         self.received = 0
         self._due: dict[tuple[int, int], frozenset[DueClient]] = {}
         self._requests: dict[int, deque[Request]] = {}
-        """Of each node, those that may still have an effect."""
+        """Each node's requests that may still have an effect."""
         self._intervals: dict[int, list[SubscribedInterval]] = {}
-        """Of nodes about which nothing is new."""
+        """Each node's intervals, unless there are newer requests."""
         self._crashes: dict[int, list[tuple[int, int]]] = {}
         self._silences: dict[int, list[Outage]] = {}
 

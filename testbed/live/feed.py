@@ -54,7 +54,7 @@ class Log:
 
 
 class Changes(Log):
-    """A log of changes, and what those of them that are gone amount to.
+    """A log of changes, and the sum of those that are no longer kept.
 
     So a browser that comes late in a long run learns how things stood before the first change that
     is kept: open links, and the last position, role, range and words of each node.
@@ -92,7 +92,7 @@ class Changes(Log):
 
 
 class Moment(NamedTuple):
-    """How far a run and its page are, in seconds, and how the run ended."""
+    """How far a run and its page have come, in seconds, and how the run ended."""
 
     now: float
     until: float

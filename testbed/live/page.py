@@ -2,8 +2,8 @@
 
 A process of its own follows the run's folder, as anybody could (`testbed.live.run`,
 `testbed.live.script`).  It asks nothing of the run's processes, and has the lowest priority.  It
-listens on 127.0.0.1 alone, answers requests to that name alone, and takes no orders.  The page
-draws as the replay in a report does, by the same code.
+listens on 127.0.0.1 alone, answers requests to that name alone, and takes no commands.  The page
+draws as the replay in a report does, with the same code.
 
     /         the page
     /state    the present state, as JSON; `?since=A,B,C,D`, an answer's `next`, omits what that had
@@ -37,9 +37,9 @@ from testbed.background import LOWEST
 from testbed.live.feed import Cursor
 
 WAIT: Final = 0.2
-"""Seconds between two looks whether a script's network is built."""
+"""Seconds between two checks whether a script's network is built."""
 LOOK: Final = 1.0
-"""Seconds between two looks at what a run has got, if no page asks."""
+"""Seconds between two looks at a run's new data, if no page asks."""
 LAST: Final = 1.0
 """Seconds after the end of a run in which its page may learn of that."""
 SILENT: Final = 5.0
@@ -174,7 +174,8 @@ class Server(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, when one of `THREADS` is free.
 
-        If none becomes free the oldest connection is closed: a byte now and then holds none.
+        If none becomes free the oldest connection is closed: sending a byte now and then does not
+        hold a thread.
         """
         while not self._free.acquire(timeout=SILENT):
             for oldest in list(self._open)[:1]:
@@ -204,11 +205,11 @@ class Server(ThreadingHTTPServer):
             self._say(TOLD)
 
     def keep_looking(self) -> None:
-        """Look at what the run has got until it ends: late in it that would be much at once."""
+        """Take in the run's data until it ends: a first look late in it would have much to read."""
         try:
             while self.state.look():
                 time.sleep(LOOK)
-        except Exception as error:  # noqa: BLE001  requests meet it too
+        except Exception as error:  # noqa: BLE001  requests will meet it too
             self._complain(error)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -294,7 +295,7 @@ class Live:
 
 def tell_address(address: str) -> None:
     """Print where a page is."""
-    from testbed.options import console  # its imports take a second, and the process has no use
+    from testbed.options import console  # takes a second; the process has no use for it
 
     console.say(f"live: {address}")
 

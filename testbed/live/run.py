@@ -1,7 +1,7 @@
-"""What a run's folder tells of it while it goes on, for the page of `run --live`.
+"""What a run's folder tells while the run goes on, for the page of `run --live`.
 
 Trajectories and faults are those of the scenario and of the prompt; frames, events and deliveries
-those that captures have so far, up to `BEHIND` seconds ago.
+are those in the captures so far, up to `BEHIND` seconds ago.
 """
 
 from __future__ import annotations

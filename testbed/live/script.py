@@ -19,7 +19,7 @@ from spark_analysis.report.quantities import printable
 from testbed.live.feed import Followed, Moment
 
 LEGEND: Final = (
-    "Blue lines: a radio has this access point. Purple rings: handed over. Circles: the ranges of "
+    "Blue lines: a radio and its access point. Purple rings: handed over. Circles: the ranges of "
     "access points and of the node that is chosen. Click a node for its radios, levels and traffic."
 )
 STILL: Final = 1.5
@@ -205,9 +205,9 @@ def _words(radio: dict[str, Any]) -> str:
     """Return what a radio does, in words."""
     parts = [f"{radio['mode']}, channel {radio['channel']}"]
     if radio.get("connected_to"):
-        parts.append(f"has {radio['connected_to']}")
+        parts.append(f"connected to {radio['connected_to']}")
     if radio.get("signal_dbm") is not None:
-        parts.append(f"hears it at {radio['signal_dbm']:.0f} dBm")
+        parts.append(f"signal {radio['signal_dbm']:.0f} dBm")
     if radio.get("rate_mbps"):
         parts.append(f"{radio['rate_mbps']:g} Mb/s")
     if radio.get("range"):

@@ -201,9 +201,9 @@ class Console(Prompt):
         self._fail("crash", "crash " + " for ".join(words))
 
     def do_fault(self, line: str) -> None:
-        """fault WHAT [for SECONDS]: any fault a scenario can have, as fault jam 50,50 duty 0.5."""
+        """fault WHAT [for SECONDS]: any fault of a scenario, such as fault jam 50,50 duty 0.5."""
         if not line.strip():
-            self.refuse("usage: fault WHAT [for SECONDS], as fault partition x=50 for 10")
+            self.refuse("usage: fault WHAT [for SECONDS], e.g. fault partition x=50 for 10")
             return
         self._fail("fault", line.strip())
 
@@ -236,7 +236,7 @@ class Console(Prompt):
             self._effect = Effect(kind=kind, nodes=fault.nodes, fault=fault)
 
     def do_heal(self, line: str) -> None:
-        """heal NODE [NODE]: undo fail and crash; heal: undo all done here without an end."""
+        """heal NODE [NODE]: undo fail and crash; heal: undo all faults made here that last."""
         names = shlex.split(line)
         ended = healed(self._lasting, names)
         if names and not ended:
@@ -261,7 +261,7 @@ class Console(Prompt):
     # -- Mininet's own commands, made for radios ---------------------------------------------------
 
     def do_pingall(self, _line: str) -> None:
-        """pingall: who reaches whom in one hop; a second or two."""
+        """pingall: who reaches whom in one hop; takes a second or two."""
         self._effect = Effect(kind=FOREIGN)
         pids = {member.name: member.pid for member in self.mn.members}
         addresses = {node.name: node.address for node in self.testbed.scenario.nodes}

@@ -17,12 +17,12 @@ _BEGUN: Final = {
     "radio": "silenced",
     "access-point": "silenced",
     "link": "cut the link of",
-    "partition": "parted the area",
+    "partition": "partitioned the area",
     "jam": "jammed",
-    "disturb": "disturbed what passes between",
+    "disturb": "disturbed frames between",
     "stranger": "sent a stranger's packet to",
     "position": "misplaced",
-    "clock": "set the clock ahead of",
+    "clock": "advanced the clock of",
 }
 """What a kind of fault does."""
 

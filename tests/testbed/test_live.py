@@ -435,7 +435,7 @@ def test_a_browser_shows_a_script_for_mininet_wifi(tmp_path: Path) -> None:
                 "node.value = 0; node.dispatchEvent(new Event('change'))"
             )
             details = "[data-part=details]"  # a second or two behind the marks
-            assert await_condition(lambda: "has ap2-wlan1" in browser.text(details), 120.0)
+            assert await_condition(lambda: "to ap2-wlan1" in browser.text(details), 120.0)
             clock, counts = browser.text("#clock"), browser.text("#counts")
             told = browser.text(details)
             marks = browser.run(f"return {MARKS}")
@@ -446,5 +446,7 @@ def test_a_browser_shows_a_script_for_mininet_wifi(tmp_path: Path) -> None:
     assert (marks[0]["text"], marks[0]["kind"]) == ("sta1 hands over from ap1 to ap2", "handover")
     assert re.fullmatch(r"\d+ s", clock)
     assert counts == "2 of 2 radios have an access point"
-    assert re.search(r"sta1-wlan0: managed, channel 6, has ap2-wlan1, hears it at -\d\d dBm", told)
+    assert re.search(
+        r"sta1-wlan0: managed, channel 6, connected to ap2-wlan1, signal -\d\d dBm", told
+    )
     assert "linked with ap2" in told

@@ -341,7 +341,7 @@ WAITS = "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(1)
 
 @pytest.mark.parametrize(
     ("code", "limit", "told"),
-    [(WAITS, 600.0, ""), (DEAF, 1.0, "the script was killed: it has not ended within 1 s")],
+    [(WAITS, 600.0, ""), (DEAF, 1.0, "the script was killed: it did not end within 1 s")],
 )
 def test_a_script_that_is_stopped_or_deaf_ends(
     tmp_path: Path, code: str, limit: float, told: str

@@ -54,7 +54,7 @@ MAX_UNSERVED: Final = 65_536
 """Clients served elsewhere whose last number is remembered."""
 
 MakeStrategy = Callable[[Callable[[], float], int, Callable[[], float], Send], Strategy]
-"""Makes a strategy from the clock, this node, the delay of a hop, and what sends."""
+"""Makes a strategy from the clock, this node, the delay of a hop, and the function that sends."""
 
 
 class MeshBroker:
@@ -79,7 +79,7 @@ class MeshBroker:
         self._by_topic: dict[str | None, dict[tuple[int, int], Served]] = {}
         self._latest: dict[int, int] = {}
         self._unserved: set[int] = set()
-        """Those of whom a number was known and who were not served here at the last sweep."""
+        """Clients with a known number that were not served here at the last sweep."""
         self.graph = Graph(
             host, parameters.table_limit, parameters.retry, parameters.break_delay, counters
         )
@@ -122,7 +122,7 @@ class MeshBroker:
         self._handle()
 
     def _handle(self) -> None:
-        """Set what is done with frames of each kind: as received, and as arrived for this node."""
+        """Set the handlers of each kind of frame: as received, and as arrived for this node."""
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
             **self.graph.handlers,
             CommonKind.EVENT: self._event_received,
@@ -238,7 +238,7 @@ class MeshBroker:
         else:
             self.relay.to_broker(frame, broker)
 
-    # What geographic forwarding brings.
+    # Frames that geographic forwarding brings.
 
     def _arrived(self, frame: Frame) -> None:
         receiver = self._receivers.get(frame.kind)
@@ -384,7 +384,7 @@ class MeshBroker:
                 self._handovers.confirmed(served)
 
     def _remind(self, served: Served, number: int, tries: int) -> None:
-        """Tell a client again that it is served here, until it says that it knows."""
+        """Tell a client again that it is served here, until it confirms."""
         key = served.client, served.session.number
         if served.confirmed or self.sessions.get(key) is not served:
             return

@@ -1,7 +1,7 @@
-"""Where the brokers of a mesh are: cells, ways through them, and an acyclic graph.
+"""Where the brokers of a mesh are: cells, paths through them, and an acyclic graph.
 
 All nodes know the base stations and their positions (the paper, section II.A).  The cell of a
-broker is what is nearer to it than to any other; on a regular grid these are the paper's squares.
+broker is the area nearer to it than to any other; on a regular grid these are the paper's squares.
 Neighbours are brokers within the range of the mesh radios, on that grid the eight around.
 
 Source: docs/papers.md#mesh-prediction.
@@ -19,11 +19,11 @@ from nodeapp.geometry import Point, squared_distance
 from nodeapp.pubsub.base import Environment
 
 _EDGE: Final = 1e-9
-"""Share of a way within which two crossings count as one: at a corner of cells."""
+"""Share of a path within which two crossings count as one: at a corner of cells."""
 
 
 class Passage(NamedTuple):
-    """A broker whose cell a way passes, and the share of the way at which it enters that cell."""
+    """A broker whose cell a path passes, and the share of the path at which it enters that cell."""
 
     broker: int
     enters: float
@@ -65,7 +65,7 @@ class BrokerMap:
         ]
 
     def nearest(self, point: Point) -> int:
-        """Return the broker in whose cell a point is; of equally near ones that of the least id."""
+        """Return the broker in whose cell a point is; of equally near ones that of lowest id."""
 
         def far(node: int) -> tuple[float, int]:
             return squared_distance(point, self.positions[node]), node
@@ -80,7 +80,7 @@ class BrokerMap:
         return min(self.positions, key=far)
 
     def way(self, start: Point, end: Point) -> list[Passage]:
-        """Return the cells that the straight way passes, in order; the first is entered at 0."""
+        """Return the cells that the straight line passes, in order; the first is entered at 0."""
         dx, dy = end[0] - start[0], end[1] - start[1]
         current, share = self.nearest(start), 0.0
         passages = [Passage(current, 0.0)]
@@ -94,7 +94,7 @@ class BrokerMap:
             if not best:
                 break
             if best_share <= share + _EDGE and len(passages) > 1:
-                passages.pop()  # of no length: the way leads through a corner
+                passages.pop()  # of no length: the path leads through a corner
             share = max(best_share, share)
             current = best
             passages.append(Passage(current, share))
@@ -103,9 +103,9 @@ class BrokerMap:
     def _next(
         self, start: Point, end: Point, current: int, share: float, others: Iterable[int]
     ) -> Passage:
-        """Return which of other cells a way enters first from where it is, and at which share.
+        """Return which of other cells a path enters next, and at which share of it.
 
-        Of no broker (0), at its end, if it enters none.
+        That of broker 0, at the path's end, if it enters none.
         """
         dx, dy = end[0] - start[0], end[1] - start[1]
         x, y = self.positions[current]
@@ -125,8 +125,8 @@ class BrokerMap:
     def graph(self) -> Mapping[int, tuple[int, ...]]:
         """An acyclic graph of all brokers that mesh links connect: the neighbours in it, by id.
 
-        It is the tree of shortest ways to the broker nearest to the middle; of several parents a
-        broker has that of the least id.  Every broker works out the same one.
+        It is the shortest-path tree to the broker nearest to the middle; of several parents a
+        broker has that of lowest id.  Every broker computes the same tree.
         """
         if self._graph is None:
             links: dict[int, list[int]] = {node: [] for node in self.positions}

@@ -1,10 +1,10 @@
-"""A client of a mesh: it reports where it is going, and gets its events from whichever broker.
+"""A client of a mesh: it reports where it is going, and gets its events from any broker.
 
 All that a client sends goes to the broker of the access point with which it is associated, whatever
 its address; so reports, probes and events are broadcasts, which access points hand to their brokers
 only.  The client learns from the answer who its serving broker is.
 
-Its route comes over the client port, as a navigator would give it; where it is comes from GPS.  It
+Its route comes over the client port, as from a navigator; its position comes from GPS.  It
 reports <C, D, V, P, R> when the route changes (the paper, section IV.A), when its subscriptions do,
 and again until a broker answers, each time with a number of its own and with what is true by then:
 another broker may hear it.  A client without a route reports that it stays where it is.
@@ -51,19 +51,19 @@ KNOWN: Final = 65_536
 LOOK: Final = 1.0
 """Seconds between comparisons of where the client is with where it said it would be."""
 LONGEST: Final = 8.0
-"""Times the first wait for an answer, which doubles: the longest one."""
+"""The longest wait for an answer, in multiples of the first; waits double."""
 PUBLISH_TRIES: Final = 20
 """How often an event is sent to a broker that does not answer."""
 SOONEST: Final = 0.01
-"""Seconds until a client looks again whether it has been silent around it for long enough."""
+"""Least seconds until a client checks again for how long no event has come."""
 STILL: Final = 0.1
 """m/s below which a course over ground means nothing."""
 RESORT: Final = 3
-"""Silences in a row of which the last one brings a report instead of a probe."""
+"""Silences in a row, the last of which brings a report instead of a probe."""
 LONGEST_REFUSAL: Final = 200
 """Characters kept of a broker's refusal."""
 AGAIN: Final = 1.0
-"""Seconds after a report before the next one that a broker's beacon brings."""
+"""Least seconds from a report to the next one that a broker's beacon brings."""
 RENEWALS: Final = 3.0
 """Signs of life in one lease of a broker."""
 
@@ -89,7 +89,7 @@ class MeshClient:
         self._stamps = Stamps()
         self._route: Route | None = None
         self._routed = 0.0
-        """When the route was told."""
+        """When the route was given."""
         self._status: ClientStatus | None = None
         self._reported = 0.0
         self._number = 0
@@ -98,7 +98,7 @@ class MeshClient:
         self._refusal = ""
         """Why a broker refused a report, the last time that one did."""
         self._sessions: dict[SessionKey, Received] = {}
-        """Those that a new serving broker has to take over."""
+        """The sessions that a new serving broker has to take over."""
         self._serving: SessionKey | None = None
         self._began = 0
         """When the serving broker's node app began, by its own clock."""
@@ -142,7 +142,7 @@ class MeshClient:
     # Reports.
 
     def navigate(self, route: Route) -> None:
-        """Take a new route, and report it.  Raises `RefusedError` for one that cannot be."""
+        """Take a new route, and report it.  Raises `RefusedError` for an impossible one."""
         x0, y0, x1, y1 = self._area
         if not (x0 <= route.x <= x1 and y0 <= route.y <= y1):
             raise RefusedError(
@@ -223,7 +223,7 @@ class MeshClient:
             self._report()
 
     def _beacon_heard(self, frame: Frame, sender: int) -> None:
-        """Take a beacon of the brokers' graph: report if the serving broker has begun again."""
+        """Take a beacon of the brokers' graph: report if the serving broker has restarted."""
         if self._serving is None or sender != self._serving.broker or frame.sequence == self._began:
             return
         if self._heard and self._host.now() - self._reported >= AGAIN:
@@ -317,7 +317,7 @@ class MeshClient:
         self._deliver(event, frame.hops)
 
     def publish(self, event: Event) -> None:
-        """Give an event to the broker here, until it says that it has it."""
+        """Send an event to the broker here, until it says that it has it."""
         self._known[fingerprint(event.publisher, event.sequence, event.encode())] = None
         frame = Frame(
             CommonKind.EVENT,

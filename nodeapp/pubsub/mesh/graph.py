@@ -7,12 +7,12 @@ spanning tree of the brokers, or a fixed one that follows from the map
 
 When is a subscription propagated?  When a client has got a new serving broker, the old one holds
 its patterns still, so every broker has entries towards the old one, and events come to some broker
-on the way between the two in any case.  What is missing are the entries on that way towards the new
-one.  The new broker therefore sends PROPAGATED along the graph to the old one, as an event would go
-that matches the pattern; each broker on the way hands it to the next only after that has
-acknowledged a pattern towards the new broker that covers it.  Links keep the order of frames.  So
-when PROPAGATED is at the old broker, all that came to it alone has come before, and whatever comes
-later passes the new broker as well: propagation has ended, and the old broker may stop.
+on the path between the two in any case.  Missing are the entries on that path towards the new one.
+The new broker therefore sends PROPAGATED along the graph to the old one, as an event that matches
+the pattern would go; each broker on the path hands it to the next only after that has acknowledged
+a pattern towards the new broker that covers it.  Links keep the order of frames.  So when
+PROPAGATED reaches the old broker, all events that came to it alone have come before, and later ones
+pass the new broker as well: propagation has ended, and the old broker may stop.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Graph(TableLinks):
         self._waiting: dict[tuple[Frame, bytes, int], None] = {}
         """Frames that wait for a link to know a pattern: frame, pattern, link."""
         self._room = MAX_BYTES
-        """Bytes of further bodies that may wait."""
+        """Bytes for which there still is room."""
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports of the graph."""
@@ -72,7 +72,7 @@ class Graph(TableLinks):
             self._send(frame, neighbour)
 
     def forward_propagated(self, frame: Frame, pattern: bytes, sender: int) -> None:
-        """Send PROPAGATED towards the holders of a pattern, once they know this way."""
+        """Send PROPAGATED towards the holders of a pattern, once each link knows the pattern."""
         for neighbour in sorted(self.table.covering(pattern) & self.links.keys() - {sender}):
             if self.links[neighbour].knows(pattern):
                 self._send(frame, neighbour)

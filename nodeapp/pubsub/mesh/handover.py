@@ -1,7 +1,7 @@
 """Handover: a new serving broker takes over a client's session from the old one.
 
 The paper's section IV.C, with what it leaves to the reader: how messages that are lost, late or
-twice do no harm, and when propagation has ended.
+duplicated do no harm, and when propagation has ended.
 
   1. The client's report names the session that it comes from, and which of its events have arrived.
      The new broker subscribes, begins a session of its own, and asks the old broker (HANDOVER) for
@@ -11,9 +11,9 @@ twice do no harm, and when propagation has ended.
      already, by event id, and numbers the rest in its own session.
   3. When the client has confirmed that it knows who serves it now, PROPAGATED goes from the new
      broker along the acyclic graph (`nodeapp.pubsub.mesh.graph`).  When it has reached the old
-     one, for all patterns that both have, and the old one has itself got all from brokers before
-     it, the old session ends: the old broker unsubscribes, unless other clients have the same
-     pattern, and says how many events there were (HANDED_OVER).
+     one, for all patterns that both have, and the old one has itself got all from the brokers
+     before it, the old session ends: the old broker unsubscribes, unless other clients have the
+     same pattern, and says how many events there were (HANDED_OVER).
   4. When the new broker has all of them, it says so (HANDOVER, done), and the old broker forgets
      the session.
 
@@ -57,14 +57,14 @@ from nodeapp.pubsub.patterns import LOCAL
 from nodeapp.wire import Frame
 
 WINDOW: Final = 32
-"""Events that an old broker sends for each time that it is asked."""
+"""Events that an old broker sends each time it is asked."""
 CONFIRM: Final = 1.0
 """Seconds after which a client is told again that it is served, until it confirms."""
 CONFIRM_TRIES: Final = 10
 LONGEST: Final = 8.0
-"""Times the first wait, which doubles: the longest one."""
+"""The longest wait, in multiples of the first; waits double."""
 FIRST_DELAY: Final = 0.005
-"""Seconds a hop that are assumed before any were measured."""
+"""Seconds per hop that are assumed before any are measured."""
 GAIN: Final = 0.125
 """Weight of a new measurement of the delay (RFC 6298, section 2)."""
 
@@ -93,7 +93,7 @@ class Handovers:
         drop: Callable[[Served], None],
     ) -> None:
         self.measured = FIRST_DELAY
-        """Seconds a hop between neighbouring brokers, smoothed."""
+        """Seconds per hop between neighbouring brokers, smoothed."""
         self._host = host
         self._retry = parameters.handover_retry
         self._patience = parameters.handover_patience

@@ -1,11 +1,11 @@
 """The last hop: a broker that has an event for a client that should be near tries to reach it.
 
 A client acknowledges every event.  While it does not, it may be between two access points, or still
-at the one behind it, or on another way than it said, or its broker may have failed.  The broker
+at the one behind it, or on another path than it said, or its broker may have failed.  The broker
 sends the event twice; then it works out where the client should be by now, and lets the broker
-nearest to there try, and the next nearest ones in turn.  After some brokers it is given up; the
-serving broker has the event still, for when the client reports.  Only if the client should have
-arrived, and so has nothing to report, it is looked for again and again, unless it probes.
+nearest to there try, and the next nearest ones in turn.  After some brokers it gives up; the
+serving broker still has the event, for when the client reports.  Only if the client should have
+arrived, and so has nothing to report, is it looked for again and again, unless it probes.
 """
 
 from __future__ import annotations

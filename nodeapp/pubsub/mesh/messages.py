@@ -11,8 +11,8 @@
                   received]
     PROPAGATED   [client, broker, number, old broker, old number, pattern]
 
-A client numbers its reports, milliseconds of its clock and each above the last; the broker that
-hears one and that number name the **session** in which that broker serves the client.  A broker
+A client numbers its reports by the milliseconds of its clock, each above the last; the broker that
+hears one and its number name the **session** in which that broker serves the client.  A broker
 numbers the events of a session from 1: that is `index`.  `received` says which of them have
 arrived, [n, [m, ...]]: all up to n, and those above it that are listed.  `status` is [[x, y], [x,
 y], velocity, pause, remaining pause], `age` how long ago it was reported, seconds.
@@ -47,11 +47,11 @@ NO_REPORT: Final = 0
 """The number of no report: an answer to a probe has it."""
 MAX_NUMBER: Final = 2**63 - 1
 MAX_RAISED: Final = 2**62
-"""A client goes above a number that it is said to have sent up to this one: none above is its own.
+"""A client goes above a number that it is said to have sent, up to this one: none above is its own.
 """
 MAX_INDEX: Final = 2**32 - 1
 LISTED: Final = 2000
-"""Events above the first gap that one message lists at most."""
+"""Most events above the first gap that one message lists."""
 LIMIT: Final = 1e9
 """Metres, m/s and seconds: no number of a status is larger."""
 
@@ -96,7 +96,7 @@ class Received:
             self._close_up()
 
     def merge(self, other: Received) -> None:
-        """Note all that have arrived by another."""
+        """Note all that have arrived according to another."""
         self.base = max(self.base, other.base)
         self.above = {index for index in self.above | other.above if index > self.base}
         self._close_up()
@@ -248,7 +248,7 @@ def decode_report_ack(body: bytes) -> tuple[int, int, str | None]:
 
 
 def decode_delivery(body: bytes) -> EventDelivery:
-    """Return what a DELIVERY says; the event is not looked into.  Raises `WireError`."""
+    """Return what a DELIVERY says; the event is not decoded.  Raises `WireError`."""
     broker, number, index, tries, status, age, event = _list(
         wire.decode_body(body), 7, "a delivery"
     )
@@ -320,7 +320,7 @@ def decode_handed_over(body: bytes) -> HandedOver:
 
 
 def decode_propagated(body: bytes) -> Propagated:
-    """Return what a PROPAGATED says; the pattern is not looked into.  Raises `WireError`."""
+    """Return what a PROPAGATED says; the pattern is not decoded.  Raises `WireError`."""
     client, broker, number, old, old_number, pattern = _list(
         wire.decode_body(body), 6, "a propagated subscription"
     )

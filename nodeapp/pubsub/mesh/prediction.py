@@ -5,7 +5,7 @@ and what remains of the pause here (section IV.A).  It stays for R, goes straigh
 
 Algorithm 1 (figure 2) picks the broker to which an event is sent: the first on the client's path,
 from the cell where the client is now, in whose cell the client is by the time the event gets there.
-Each line of it stands at what it became.  Three things in it do not fit each other and are read as
+Comments give the line that code implements.  Three things in it are inconsistent and are read as
 they must be meant:
 
   * Its input lists D before C, and its line 6.2 speaks of `index` for i.
@@ -13,7 +13,7 @@ they must be meant:
   * If no cell on the path fits (hops slower than the client), GID stays unset: D_GID here.
 
 T' is i times the delay of a hop, from the broker whose cell the path begins in: the serving broker.
-Another broker that asks again on an event's way (`start`) counts from its own cell.
+Another broker that asks again on an event's path (`start`) counts from its own cell.
 
 Source: docs/papers.md#mesh-prediction, sections IV.A and IV.B.
 """
@@ -48,7 +48,7 @@ class ClientStatus(NamedTuple):
         return self.velocity > 0 and self.current != self.destination
 
     def share(self, time: float) -> float:
-        """Return how much of the way is behind the client `time` seconds after the report."""
+        """Return the share of the path behind the client `time` seconds after the report."""
         needs = self.moving_time
         if needs <= 0.0:
             return 0.0
@@ -66,7 +66,7 @@ class ClientStatus(NamedTuple):
 
 
 class PredictedPath:
-    """A client's way through the cells, as its status has it."""
+    """A client's path through the cells, according to its status."""
 
     def __init__(self, broker_map: BrokerMap, status: ClientStatus) -> None:
         self.status = status

@@ -31,7 +31,7 @@ FOR_CLIENTS: Final = (MeshKind.DELIVERY, MeshKind.REPORT_ACK)
 def known_neighbours(
     host: Host, parameters: BeaconParameters, broker_map: BrokerMap, reach: float
 ) -> Neighbours:
-    """Return the neighbours that the map of brokers says; they need no beacons, so no start."""
+    """Return the neighbours that the map of brokers gives; they need no beacons, so no start."""
     neighbours = Neighbours(host, parameters, reach)
     for node in broker_map.neighbours[host.node_id]:
         (x, y), (dx, dy) = broker_map.positions[node], nudge(node)

@@ -1,1 +1,1 @@
-"""Other people's publish/subscribe systems, one file each: started and spoken to, not imitated."""
+"""Third-party publish/subscribe systems, one file each: started and talked to, not imitated."""

@@ -1,4 +1,4 @@
-"""What every middleware shares: a publish/subscribe system of other people as a node's service.
+"""What every middleware shares: a third-party publish/subscribe system as a node's service.
 
     clients ── loopback ── node app ── this ── the system's client or daemon ── kernel ── radio
 
@@ -7,7 +7,7 @@ any other.  Nothing goes over the node app's own radio socket: the system has so
 and the kernel routes.  Every event is delivered by the system, those of the node's own clients
 too, as often as it comes: a second copy is a duplicate.
 
-A middleware is a class of this in a file beside, and a line of `MIDDLEWARE` in
+A middleware is a subclass in a file beside this one, and a line of `MIDDLEWARE` in
 `nodeapp.pubsub.registry`.  It names what it needs (`programs`, `modules`) and its own `ports`, and
 has `open`, `follow`, `unfollow`, `carry` and, if it needs them, daemons (`run_daemon`).
 
@@ -48,7 +48,7 @@ class MiddlewareParameters:
 
     routing: Annotated[
         str,
-        Param("of IP packets: static shortest paths, babel, or none: one hop", choices=ROUTINGS),
+        Param("IP routing: static shortest paths, babel, or none: one hop", choices=ROUTINGS),
     ] = "static"
     babel_hello: Annotated[float, Param("s between hellos of babel", low=0.1, high=60)] = 1.0
 
@@ -65,7 +65,7 @@ class Middleware(Service):
     needs_topic = True
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
-        """Raises ValueError under a virtual clock, which other people's programs do not have."""
+        """Raises ValueError under a virtual clock, which third-party programs do not have."""
         super().__init__(host, environment, parameters)
         try:
             self.loop = asyncio.get_running_loop()
@@ -76,7 +76,7 @@ class Middleware(Service):
             ) from None
         self.parameters = parameters
         self.topics: dict[str, int] = {}
-        """Topics that local clients follow, and how many subscriptions do."""
+        """Topics that local clients follow, and with how many subscriptions."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._daemons: list[asyncio.subprocess.Process] = []
         self._closing = False

@@ -29,7 +29,7 @@ class DdsParameters(MiddlewareParameters):
     """Parameters of `Dds`."""
 
     reliability: Annotated[
-        str, Param("of writers and readers", choices=("reliable", "best_effort"))
+        str, Param("reliability of writers and readers", choices=("reliable", "best_effort"))
     ] = "reliable"
     spdp_interval: Annotated[
         float, Param("s between announcements of a participant; Cyclone's default is 30", low=0.1)
@@ -43,7 +43,7 @@ class DdsParameters(MiddlewareParameters):
 
 
 class Dds(Middleware):
-    """A participant with a writer and a reader a topic."""
+    """A participant with a writer and a reader per topic."""
 
     name = "dds"
     modules = ("cyclonedds",)

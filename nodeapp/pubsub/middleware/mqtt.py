@@ -109,7 +109,7 @@ class Mqtt(Middleware):
         self._folder = tempfile.TemporaryDirectory(prefix="mosquitto-")
         path = Path(self._folder.name, "mosquitto.conf")
         listener = f"listener {PORT} {address_of(self.host.node_id)}"
-        # Who drops root loses the signal by which the broker dies with its node.
+        # A broker that drops root loses the signal by which it dies with its node.
         lines = [listener, "allow_anonymous true", "user root", "log_dest stdout"]
         hub = self._brokers[0]
         if self.host.node_id != hub:
@@ -146,7 +146,7 @@ class Mqtt(Middleware):
 
     def _check_name(self, topic: str) -> None:
         if not topic or set(topic) & set("+#\0") or topic[0] == "$":
-            raise RefusedError(f"{topic!r} is no topic of MQTT: without +, # and a leading $")
+            raise RefusedError(f"{topic!r} is no topic of MQTT: leave out +, # and a leading $")
 
     def disconnect(self) -> None:
         if self._client is not None:

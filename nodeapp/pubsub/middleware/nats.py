@@ -18,7 +18,7 @@ from nodeapp.pubsub.middleware.base import Middleware
 PORT: Final = 4222
 CLUSTER: Final = 6222
 ATTEMPTS: Final = 100
-"""Attempts to connect to the own server, `PAUSE` seconds apart."""
+"""Attempts to connect to the node's own server, `PAUSE` seconds apart."""
 PAUSE: Final = 0.1
 
 
@@ -92,7 +92,7 @@ class Nats(Middleware):
 
     def _check_name(self, topic: str) -> None:
         if not all(topic.split(".")) or set(topic) & set("*> \t\r\n"):
-            raise RefusedError(f"{topic!r} is no subject of NATS: without *, > and spaces")
+            raise RefusedError(f"{topic!r} is no subject of NATS: leave out *, > and spaces")
 
     def disconnect(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended

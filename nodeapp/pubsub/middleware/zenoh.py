@@ -3,7 +3,7 @@
 Source: the package eclipse-zenoh.  Nodes find each other by multicast, which reaches one hop.  With
 `role=router` they link to their neighbours, and the routers' link-state protocol does the rest: no
 IP routing is needed (`routing=none`, the default here).  With `role=peer` nobody relays: events
-reach neighbours, or with IP routing those of whom gossip tells.
+reach neighbours, or with IP routing those that gossip names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ZenohParameters(MiddlewareParameters):
 
     routing: Annotated[
         str,
-        Param("of IP packets: static shortest paths, babel, or none: one hop", choices=ROUTINGS),
+        Param("IP routing: static shortest paths, babel, or none: one hop", choices=ROUTINGS),
     ] = "none"
     role: Annotated[str, Param("what every node is", choices=("router", "peer"))] = "router"
 
@@ -98,7 +98,7 @@ class Zenoh(Middleware):
 
     def _check_name(self, topic: str) -> None:
         if not all(topic.split("/")) or set(topic) & set("*$?#"):
-            raise RefusedError(f"{topic!r} is no key of Zenoh: without *, $, ?, # and empty parts")
+            raise RefusedError(f"{topic!r} is no key of Zenoh: leave out *, $, ?, #, empty parts")
 
     def disconnect(self) -> None:
         if self._session is not None:

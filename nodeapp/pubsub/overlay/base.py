@@ -101,7 +101,7 @@ class OverlayService(Service):
 
     @abc.abstractmethod
     def interests_changed(self, cells: frozenset[int]) -> None:
-        """Tell others of new interests, which were quiet for a while; at the start, too."""
+        """Tell others of interests that have not changed for a while; at the start, too."""
 
     # Frames.
 
@@ -122,7 +122,7 @@ class OverlayService(Service):
             self.counters["malformed"] += 1
 
     def unreachable(self, node: int) -> None:
-        """Take note that the underlay has no way to a peer."""
+        """Take note that the underlay has no path to a peer."""
         self.counters["unreachable"] += 1
 
     # Events.

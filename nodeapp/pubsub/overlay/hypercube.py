@@ -1,14 +1,14 @@
-"""Links of a hypercube by Hamming distance, and id covers: the overlay that is compared with.
+"""Links of a hypercube by Hamming distance, and id covers: the overlay used for comparison.
 
 Theory of operation.  Ids are those of a semantic overlay with the node's number appended, so that
-each is there once.  All ids make a binary tree by their bits, from the highest on.  For each bit in
-which others differ from it first, a peer has a link to the nearest of them by Hamming distance: a
+each is there once.  All ids form a binary tree by their bits, from the highest on.  For each bit in
+which others first differ from it, a peer has a link to the nearest of them by Hamming distance: a
 neighbour in that dimension of the hypercube.  With the link it knows the id cover of all peers
 there: a digest whose bits are 0, 1 or * (some have it, some have not).
 
 An event goes from a peer to the dimensions below the one that it came over whose id cover matches:
-all bits of the event are 1 or * there.  So it takes one way to each peer that it is for, and
-nobody is left out; peers on the way that it is not for forward it as well.
+all bits of the event are 1 or * there.  So it takes one path to each peer that it is for, and
+nobody is left out; peers on the path that it is not for forward it as well.
 
 Source: docs/papers.md#mirinae; its model in docs/papers.md#semantic-overlay, section V.
 """

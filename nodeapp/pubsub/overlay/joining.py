@@ -2,8 +2,8 @@
 
 A query goes to a bootstrap peer; each that gets it sends it on to the one of its links that is
 nearest to what is wanted, and the one that has none nearer answers with itself and its links.  A
-query that nobody answers may have been sent on to a peer that is gone: the bootstrap peer that is
-asked again answers itself, which the asker's own id among the visited peers says.  The
+query that nobody answers may have been sent on to a peer that is gone: the bootstrap peer is asked
+again, with the asker's own id among the visited peers, and then answers itself.  The
 joining peer makes its table of those that it knows by now (`tables`) and asks again, the nearest
 that it knows and has not asked, for the bits that its table does not cover yet, until all are
 covered, `join_rounds` are over, or `join_patience` answers in a row covered no more.  Then it tells
@@ -29,7 +29,7 @@ MAX_VISITED: Final = 64
 
 
 class Joining:
-    """One peer's; `joined()` is called once it is in, `enter()` if it is asked before."""
+    """That of one peer; `joined()` is called once it is in, `enter()` if it is asked before."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class Joining:
             self._finish()
 
     def remember(self, node: int) -> None:
-        """Have a peer to ask that knows this one from before a restart, if there is no other."""
+        """Note a peer to ask, which knows this one from before a restart, if there is no other."""
         if not self._bootstraps:
             self._bootstraps = [node]
 
     def stop(self) -> None:
-        """Wait for no answer any more."""
+        """Stop waiting for answers."""
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None

@@ -4,10 +4,10 @@ Theory of operation.  A peer enters with its interests: it joins by queries (`jo
 static discovery, tells every other of itself and makes its table of all, which is Algorithms 1 and
 2 on the whole network, as the published static setting has them.  Whoever answers a query, or is
 told of a link, takes the new peer into its own table if that covers what was not covered, or is a
-nearer covering peer; what is there stays there (`neighbourhood`).
+nearer covering peer; earlier entries stay (`neighbourhood`).
 
 A peer that leaves tells all that have a link with it, with the peers that it had chosen.
-Heartbeats carry the sender's chosen and incoming links.  Who misses a peer's heartbeats tells all
+Heartbeats carry the sender's chosen and incoming links.  A peer that misses another's tells all
 that had links with it; each drops it and asks for what it does not cover any more.  News of a
 failure is not believed while the peer's own heartbeats come.
 
@@ -31,7 +31,7 @@ from nodeapp.wire import Frame
 
 
 class OverlayMembership:
-    """One peer's; `entered()` is called once it is in, `nodes` is how many nodes there are."""
+    """That of one peer; `entered()` is called once it is in, `nodes` is the number of nodes."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class OverlayMembership:
         self._send = send
         self._entered = entered
         self._links_of: dict[int, list[int]] = {}
-        """By peer: its links, as its last heartbeat told them."""
+        """By peer: its links, according to its last heartbeat."""
         self._last_joined = -1
 
     @property
@@ -173,7 +173,7 @@ class OverlayMembership:
             self._counters["failures not believed"] += 1
 
     def _took_over(self) -> None:
-        """Have links, as the primary peer of the ring now."""
+        """Make links, now as the primary peer of the ring."""
         if self._parameters.discovery == STATIC:
             self.around.soon()
         else:

@@ -7,7 +7,7 @@
     LINK         [added, peer]                      added: the link is made, else ended
     HEARTBEAT    [[node...], [node...]]             that the sender has chosen; incoming links
     LEAVE        [joined, [peer...]]                when the leaving peer joined; its own choices
-    PEER_FAILED  [node, [node...]]                  who failed, and whom that had links with
+    PEER_FAILED  [node, [node...]]                  who failed, and the peers it had links with
     RING         ring                               members of a ring
     SEARCH       [[node...], [node...], event]      visited, way back; event: body of an EVENT
 
@@ -142,7 +142,7 @@ class Codec:
         return wire.encode_body([*item, self._of_peer(asker)])
 
     def read_query(self, body: bytes) -> JoinQuery | OverlayRules:
-        """Return what a JOIN_QUERY says; only its rules if they are not those of here."""
+        """Return what a JOIN_QUERY says; only its rules if they are not ours."""
         match wire.decode_body(body):
             case [rules, bytes(wanted), visited, asker]:
                 theirs = _rules(rules)
@@ -184,7 +184,7 @@ class Codec:
         return wire.encode_body([list(self.rules), self._of_peer(me)])
 
     def read_announcement(self, body: bytes) -> Described | OverlayRules:
-        """Return who announces itself; only its rules if they are not those of here."""
+        """Return who announces itself; only its rules if they are not ours."""
         match wire.decode_body(body):
             case [rules, peer]:
                 theirs = _rules(rules)
@@ -277,7 +277,7 @@ def failed(node: int, links: Iterable[int]) -> bytes:
 
 
 def read_failed(body: bytes) -> tuple[int, list[int]]:
-    """Return who failed, and whom that peer had links with.  Raises `WireError`."""
+    """Return who failed, and the peers it had links with.  Raises `WireError`."""
     match wire.decode_body(body):
         case [node, links] if is_node(node):
             return node, nodes_in(links)

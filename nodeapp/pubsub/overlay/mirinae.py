@@ -1,16 +1,17 @@
 """Mirinae as far as it is described: the overlay with which the semantic overlay is compared.
 
-Peers and identifiers are those of `nodeapp.pubsub.overlay.peer`; links and the ways of events are
-those of `hypercube`.  Every peer tells all others of itself and makes its links of all.
+Peers and identifiers are those of `nodeapp.pubsub.overlay.peer`; links and the paths of events are
+those of `hypercube`.  Every peer tells all others of itself and chooses its links among all.
 
 Peers come and go, and how Mirinae then keeps its links is assumed, after the semantic overlay.  One
 that comes tells all; if it knows nobody yet, as after a restart, or had left, it asks them to tell
-of themselves.  It says since when it has listened, too: who has told all of itself before tells it
-again.  One that leaves tells all, too.  Heartbeats go along links, to whom a peer has
-chosen and to who has chosen it.  Every peer is alone in the lowest subtree that it shares with
-others, so these all have a link to it: whoever misses it first tells all, and they make their links
-again.  News of a failure is not believed while the peer is heard.  One that hears that it counts as
-failed, or that has heard nobody for a while, tells all of itself again, and asks them.
+of themselves.  It also says since when it has listened: a peer that told all of itself before then
+tells it again.  One that leaves tells all, too.  Heartbeats go along links, to the peers that one
+has chosen and to those that have chosen it.  Every peer is alone in the lowest subtree that it
+shares with others, so these all have a link to it: whoever misses it first tells all, and they
+choose their links again.  News of a failure is not believed while the peer is heard.  One that
+hears that it counts as failed, or that has heard nobody for a while, tells all of itself again, and
+asks them.
 
 What is not known of it for certain: docs/overlay.md.  Source: docs/papers.md#mirinae.
 """
@@ -36,7 +37,7 @@ from nodeapp.pubsub.overlay.tables import Peer, with_shared
 from nodeapp.wire import MOMENTS, Frame, WireError, moment
 
 REBUILD: Final = 0.2
-"""Seconds from an announcement until links are made of all: others come with it."""
+"""Seconds from an announcement until links are chosen: others come with it."""
 ANSWERS: Final = 1.0
 """The same for a peer that has asked all to tell of themselves."""
 LINGER: Final = 1.0
@@ -181,7 +182,7 @@ class Mirinae(OverlayService):
         if self._me is None:
             return
         (body,) = self._codec.leave(self._me.joined)
-        self._send_all(OverlayKind.LEAVE, body)  # who is no peer now has heard of this one as well
+        self._send_all(OverlayKind.LEAVE, body)  # nodes that are no peers now know this one, too
         self._me, self._is_in, self._has_left = None, False, True
         # Events come until others have new links.
         self._lingers = self.host.call_later(LINGER, self._left)
@@ -220,13 +221,13 @@ class Mirinae(OverlayService):
         oldest = self.host.now() - self._timeout
         silent = [node for node, heard in self._heard.items() if heard < oldest]
         if self._me is not None and max(self._last_heard, self._announced) < oldest:
-            # It is this peer that is out of reach, or alone: who does not answer now is gone.
+            # It is this peer that is out of reach, or alone: those that do not answer now are gone.
             self._tell_all(self._me, ask=True)
             silent = []
         for node in silent:
             self.counters["failures found"] += 1
             body = messages.failed(node, ())
-            # To itself, too, as it may be there, and to who is no peer now but has heard of it.
+            # To the silent peer, too, as it may be there, and to nodes that are no peers now.
             self._send_all(OverlayKind.PEER_FAILED, body)
             self._forget(node)
         self._incoming = {node: at for node, at in self._incoming.items() if at >= oldest}

@@ -1,13 +1,13 @@
 """What a peer knows of others: descriptions, its table, who has chosen it, and its ring.
 
-Links are bidirectional: a peer sends to whom it has chosen and to who has chosen it.  It tells each
-that it chooses, and each that it does not choose any more.
+Links are bidirectional: a peer sends to those that it has chosen and to those that have chosen it.
+It tells each that it chooses, and each that it no longer chooses.
 
 Peers of one ring (equal identifiers and cells) know each other by lists that they pass round.  The
 one that joined first is the primary peer, and has the links; the others keep descriptions of peers
 only, and take over in the order in which they joined.  A list may be under way while a member
 leaves or joins again, and tell of a membership that is over: of two memberships the later one
-counts, one that its peer has ended never again, and of lists of another ring none.
+counts, one that its peer has ended counts no more, and lists of another ring never count.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from nodeapp.pubsub.overlay.tables import (
 from nodeapp.wire import Frame, WireError
 
 MAX_KNOWN: Final = 8192
-"""Peers of which a peer keeps a description."""
+"""Most peers of which a peer keeps a description."""
 REBUILD: Final = 0.2
-"""Seconds from an announcement until the table is made of all: others come with it."""
+"""Seconds from an announcement until the table is made anew: others come with it."""
 ANSWERS: Final = 1.0
 """The same for a peer that knows nobody yet."""
 
@@ -43,10 +43,10 @@ Send = Callable[[Kind, int, bytes], None]
 
 
 class Neighbourhood:
-    """One peer's; `send(kind, to, body)` sends.
+    """That of one peer; `send(kind, to, body)` sends.
 
-    `rebuilt()` is called when there is a table of all, `took_over()` when this peer is primary
-    because another one is of another ring.
+    `rebuilt()` is called when the table was made of all that is known, `took_over()` when this peer
+    is primary because another one has gone to another ring.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Neighbourhood:
         self._took_over = took_over
         self._ring_key = b""
         self._ended: dict[int, int] = {}
-        """When peers had joined that have left since."""
+        """When peers that have left had joined."""
         self._rebuild_at: Timer | None = None
         self._links: dict[int, Peer] | None = None
 
@@ -153,12 +153,12 @@ class Neighbourhood:
         return (primary.peer for primary in first.values() if primary.peer.node not in self.ring)
 
     def prefer(self, table: OverlayTable) -> None:
-        """Have this table, and tell nobody yet."""
+        """Use this table, and tell nobody yet."""
         self.table = table
         self._links = None
 
     def adopt(self, table: OverlayTable) -> None:
-        """Have this table: tell those that are new in it, and those that are not any more."""
+        """Use this table: tell those that are new in it, and those that are no longer in it."""
         assert self.me is not None
         before, self.notified = self.notified, table.nodes
         self.prefer(table)
@@ -260,7 +260,7 @@ class Neighbourhood:
         return not uncovered_cells.isdisjoint(peer.cells)
 
     def soon(self) -> None:
-        """Make the table of all that is known in a while."""
+        """Make the table of all that is known, after a while."""
         if self._rebuild_at is None:
             wait = REBUILD if self.known else ANSWERS
             self._rebuild_at = self._host.call_later(wait, self._rebuild)
@@ -357,6 +357,6 @@ def _without(table: OverlayTable, node: int) -> OverlayTable:
 
 
 def _from(frame: Frame, described: Described) -> None:
-    """Raise `WireError` if a peer tells of another as if it were that."""
+    """Raise `WireError` if a peer describes another one as itself."""
     if described.peer.node != frame.originator:
         raise WireError("a peer that says it is another")

@@ -87,4 +87,4 @@ class OverlayParameters(HeartbeatParameters):
     requeries: Annotated[
         int, Param("times that a peer asks again for what is not covered", low=0, high=1000)
     ] = 2
-    requery_interval: Annotated[float, Param("s between these", low=0.1, high=36_000)] = 5.0
+    requery_interval: Annotated[float, Param("s before it asks again", low=0.1, high=36_000)] = 5.0

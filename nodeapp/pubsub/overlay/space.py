@@ -1,6 +1,6 @@
 """The event space: a regular grid over the attributes of events.
 
-A space is written as text, one part an attribute: `name:low:high:cells`, with commas between.
+A space is written as text, one part per attribute: `name:low:high:cells`, with commas between.
 
     stock:A:Z:26,price:0:1000:16
 
@@ -30,9 +30,9 @@ from nodeapp.predicates import Predicate, Value
 PREFIX: Final = 8
 """Bytes of a text that count."""
 MAX_CELLS: Final = 1 << 24
-"""Of a space."""
+"""Most cells of a space."""
 MOST: Final = 1 << 16
-"""Cells of one filter: what a peer tells others of must fit datagrams."""
+"""Most cells of one filter: what a peer tells others of must fit datagrams."""
 LAST: Final = "\U0010ffff"
 """The character that is after all others."""
 
@@ -42,7 +42,7 @@ class SpaceError(ValueError):
 
 
 def number_of(text: str) -> float:
-    """Return the number that stands for a text, from 0 up to and without 2**64."""
+    """Return the number that stands for a text, from 0 to below 2**64."""
     return float(int.from_bytes(text.encode()[:PREFIX].ljust(PREFIX, b"\0"), "big"))
 
 
@@ -55,7 +55,7 @@ def _is_number(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One attribute: values from `low` up to and without `high`, in so many cells."""
+    """One attribute: values from `low` to below `high`, in so many cells."""
 
     name: str
     low: float

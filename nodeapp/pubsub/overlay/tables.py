@@ -173,7 +173,7 @@ def matches(peer: Peer, wanted: int, cell: int, unit: str) -> bool:
     """Return whether an event of this identifier and cell is sent to a peer.
 
     If tables cover bits, by the identifier, as published.  If they cover cells, by the cell: those
-    who match by a collision alone may have no link to who wants the event.
+    that match by a collision alone may have no link to those that want the event.
     """
     return covers(peer.identifier, wanted) if unit == BITS else cell in peer.cells
 
