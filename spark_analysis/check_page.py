@@ -1,4 +1,4 @@
-"""The page of a check: what was run, what was looked at, and each finding as its story."""
+"""The page of a check: what was run, what was checked, and the story of each finding."""
 
 from __future__ import annotations
 

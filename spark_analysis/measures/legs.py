@@ -95,7 +95,7 @@ _ROUTE: Final = struct.Struct(">BBdBdBdBdBd")
 
 
 def _has_legs(inputs: Inputs) -> bool:
-    """Return whether some run's protocol learns of clients' routes, of which legs are made."""
+    """Return whether some run's protocol learns of clients' routes, which legs are made of."""
     return any(service_of(run.scenario.protocol.name).needs_routes for run in inputs.runs)
 
 
@@ -134,7 +134,7 @@ def _in_leg(time_ns: str) -> Column:
 
 
 def _delivered(inputs: Inputs) -> DataFrame:
-    """Return a row an event and client: packets, delay, waiting and when it was published."""
+    """Return a row per event and client: packets, delay, waiting and when it was published."""
     packets = inputs.of(PACKETS)
     of_client = [*EVENT, "client"]
     delivery = packets.filter(sf.col("kind") == MeshKind.DELIVERY).withColumnRenamed(
@@ -314,7 +314,7 @@ def text_table(tables: RunTables) -> list[TextTable]:
         "From the serving broker to the client, probes included, captures of the radios; the delay "
         "is from when the serving broker had the event."
     )
-    heads = ("client", "legs", "events", "mesh packets an event", "access packets an event",
+    heads = ("client", "legs", "events", "mesh packets per event", "access packets per event",
              "delay", "of that, waiting")  # fmt: skip
     return [TextTable("Clients of the mesh", note, heads, cells, empty="No leg has an event.")]
 
