@@ -1,9 +1,9 @@
 """Legs: what it costs to bring events to a client of a mesh, from its serving broker, leg by leg.
 
 The measures of the mesh-prediction paper (docs/papers.md#mesh-prediction, section V), from
-captures.  A **leg** of a client lasts from when its navigator announced a route, and the pause
-before it was over, to the next announcement, on the client's loopback (NAVIGATE).  An event is of
-the leg in which it was published.  Only protocols that learn of routes have legs
+captures.  A **leg** of a client begins when its navigator has announced a route and the pause
+before it is over, and ends at the next announcement, on the client's loopback (NAVIGATE).  An event
+is of the leg in which it was published.  Only protocols that learn of routes have legs
 (`Service.needs_routes`); others have none, and cost no query.
 
 *Packets* are the transmissions of DELIVERY frames of an event to that client: from the serving
