@@ -156,7 +156,7 @@ def _missing(run: Run, survey: Survey) -> Iterator[str]:
     points = [point.name for point in scenario.access_points]
     by_radio = "what these nodes sent and received by radio is not counted"
     on_switch = scenario.wire is not None
-    by_wire = "what these hosts sent is not counted" if on_switch else "flow counters are alone"
+    by_wire = "what these hosts sent is not counted" if on_switch else "flow counters are unchecked"
     for interface, owners, lost in (
         (ACCESS, [node.name for node in scenario.stations], by_radio),
         (ACCESS, points, by_radio),

@@ -95,8 +95,8 @@ def java_of_this_process() -> list[psutil.Process]:
 def has_ended(number: int) -> bool:
     """Return whether a process has ended; one that was killed is waited for.
 
-    A process in the background of a run gets a processor only when it is idle (SCHED_IDLE), and
-    could not end sooner: so it gets an ordinary priority first.
+    One that works beside a run gets a processor only when that is idle (SCHED_IDLE), and ends no
+    sooner: a killed one is given ordinary priority.
     """
     try:
         status = Path("/proc", str(number), "status").read_text(encoding="ascii", errors="replace")

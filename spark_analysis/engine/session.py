@@ -50,7 +50,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 """Folder that the project's packages are imported from."""
 _LOCAL: Final = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?")
 _JAVA_OPTIONS: Final = (
-    # G1 keeps processors busy besides the work; pauses do not matter here.
+    # G1's threads compete with the work for processors; pauses do not matter here.
     "-XX:+UseParallelGC",
     # Metaspace starts so small that it grows in five steps, each with a full collection.
     "-XX:MetaspaceSize=256m",

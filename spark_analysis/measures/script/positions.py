@@ -72,7 +72,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
         axes.set_xlabel("x, m")
         axes.set_ylabel("y, m")
     caption = (
-        "Where nodes were first (triangles: access points), and their ways. "
+        "Where nodes were first (triangles: access points), and their paths. "
         + RECORDED
         + node_map.crowded(len(kinds))
     )
