@@ -54,7 +54,7 @@ def frames_folder(
 
 
 def survey_of(run: Run) -> Survey:
-    """Survey a run's captures; of a run without any, those that it would have written."""
+    """Survey a run's captures; for a run without any, those that it would have written."""
     if not is_recorded(run):
         return survey(find_captures([run.captures]))
     paths = [run.captures / f"{interface}.pcap" for interface in captures(run.scenario)]
@@ -72,7 +72,7 @@ def rows_of(inputs: Inputs, table: Table) -> pa.Table:
 
 
 Progress = Callable[[str, float], None]
-"""Called with what is being done, and the share of the whole that is done already."""
+"""Called with the current step, and the share of the whole that is done already."""
 
 
 def analyse(
@@ -149,14 +149,14 @@ def analyse_runs(
 
 
 def _missing(run: Run, survey: Survey) -> Iterator[str]:
-    """Yield, in words, which nodes are not captured, and which captures belong to no node."""
+    """Yield a line for nodes that are not captured, and for captures that belong to no node."""
     captured = captured_interfaces(survey)
     scenario = run.scenario
     names = [node.name for node in scenario.nodes]
     points = [point.name for point in scenario.access_points]
     by_radio = "what these nodes sent and received by radio is not counted"
     on_switch = scenario.wire is not None
-    by_wire = "what these hosts sent is not counted" if on_switch else "flow counters are alone"
+    by_wire = "what these hosts sent is not counted" if on_switch else "flow counters are unchecked"
     for interface, owners, lost in (
         (ACCESS, [node.name for node in scenario.stations], by_radio),
         (ACCESS, points, by_radio),
@@ -188,9 +188,9 @@ def _strange(undecoded: int, unknown: int) -> Iterator[str]:
 
 
 def _beyond_budget(run: Run, load: pa.Table) -> Iterator[str]:
-    """Yield which nodes sent more in a second than node apps take from a neighbour.
+    """Yield a line for each node that sent more in a second than node apps take from a neighbour.
 
-    A neighbour hears one of the two radios of a broker behind an access point, and both have each
+    A neighbour hears one of the two radios of a broker behind an access point, and both send each
     broadcast: the busier one counts.
     """
     if run.record is None or run.record.backend == VirtualBackend.name:
@@ -215,7 +215,7 @@ def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:
             path = run.metrics / f"{name}.parquet"
             scratch = path.with_name(f".{path.name}-{os.getpid()}")
             rows = table.filter(pc.field("run") == run.name)
-            # A sweep takes the summary of its point for its own.
+            # A sweep takes over the summary of its point.
             pq.write_table(marked(rows) if name == SUMMARY.name else rows, scratch)
             scratch.replace(path)
     except OSError as error:
@@ -226,7 +226,7 @@ def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:
 def tables_of(
     spark: SparkSession, folders: Sequence[Path], tables: Sequence[Table]
 ) -> list[pa.Table]:
-    """Return the rows of tables of several runs, as sweeps need; writes nothing but frames.
+    """Return the rows of tables of several runs, for sweeps; writes nothing but frames.
 
     Raises `AnalysisError`.
     """

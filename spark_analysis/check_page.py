@@ -1,4 +1,4 @@
-"""The page of a check: what was run, what was looked at, and each finding as its story."""
+"""The page of a check: what was run, what was checked, and the story of each finding."""
 
 from __future__ import annotations
 
@@ -78,5 +78,5 @@ def _messages(outcome: Mapping[str, Any]) -> TextTable:
     frames = {**outcome["frames"], **dict.fromkeys(outcome["kinds without a message"], 0)}
     rows = [[kind, count(sent), "yes" if sent else "no"] for kind, sent in frames.items()]
     note = "Between nodes. A handler that no message has reached was not tried."
-    head = ("Kind", "Messages", "Looked at")
+    head = ("Kind", "Messages", "Exercised")
     return TextTable("Messages", note, head, rows, words=1, empty="None was sent.")

@@ -129,7 +129,7 @@ def _named(fields: Iterable[StructField]) -> Iterator[str]:
 
 
 def _described(fields: Iterable[StructField]) -> Iterator[str]:
-    """Yield a line a column, or a line for columns in a row that have the same comment."""
+    """Yield a line per column, or one for successive columns that have the same comment."""
     for comment, columns in groupby(fields, key=_comment):
         yield f"- {', '.join(f'`{field.name}`' for field in columns)}: {comment}"
     yield ""

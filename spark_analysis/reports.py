@@ -62,9 +62,9 @@ class Reports:
 
     analysis: Analysis
     pages: tuple[Path, ...]
-    """One page a run; of several runs also, last, the page that compares them."""
+    """One page per run; for several runs, last, also the page that compares them."""
     refused: tuple[str, ...] = ()
-    """Of folders that could not be analysed: why, a line each."""
+    """A line for each folder that could not be analysed: why."""
 
 
 def analyse_and_report(
@@ -78,10 +78,10 @@ def analyse_and_report(
 
     `master` is a Spark master; `progress(what, share)` is called as the work goes on.  Tables and
     report go into each run's folder, or one of the run's name under `out`; the comparison of
-    several runs is written beside the first one's.  With `figures`, those of each page are written
-    for print as well.  Folders that cannot be analysed do not stop the others.  Raises
-    `AnalysisError`, also if none is left.  A run under the virtual clock of which neither captures
-    nor frames are left, as of most points of sweeps, is run again for its frames.
+    several runs is written beside the first one's.  With `figures`, the figures of each page are
+    also written for print.  Folders that cannot be analysed do not stop the others.  Raises
+    `AnalysisError`, also if none is left.  A run under the virtual clock that kept neither captures
+    nor frames, like most points of sweeps, is run again for its frames.
     """
     runs, refused = _analysable(folders, progress)
     if out is not None:
@@ -131,11 +131,11 @@ def _analysable(
 
 
 def _run_again(run: Run, progress: Callable[[str, float], None]) -> Run:
-    """Return a completed run under the virtual clock with its frames; others as they are."""
+    """Run a completed run under the virtual clock again for its frames; return others as is."""
     record = run.record
     if record is None or record.backend != BACKEND or record.ended != "completed":
         return run
-    what = f"running {run.name} again, of which no packets were kept"
+    what = f"running {run.name} again: none of its packets were kept"
     try:
         run_to_frames(run.scenario, run.folder, lambda seconds: progress(what, 0.0))
     except (BackendError, OSError) as error:
@@ -144,7 +144,7 @@ def _run_again(run: Run, progress: Callable[[str, float], None]) -> Run:
 
 
 def comparison_path(runs: Sequence[Run]) -> Path:
-    """Return where to write the comparison of some runs: over an older one of these runs alone."""
+    """Return where to write the comparison of some runs: over an older one only if of the same."""
     folder = runs[0].results.parent
     number = 1
     while True:
@@ -155,7 +155,7 @@ def comparison_path(runs: Sequence[Run]) -> Path:
 
 
 def _runs_meta(runs: Sequence[Run]) -> str:
-    """Return the line of a comparison that says of which runs it is."""
+    """Return the line of a comparison that names its runs."""
     names = escape(" ".join(sorted(run.name for run in runs)))
     return f'<meta name="runs" content="{names}">'
 
@@ -185,7 +185,7 @@ def _plain(value: Any) -> Any:
 def write_report(analysis: Analysis, run: Run, figures: bool = False) -> Path:
     """Write the report of one of the analysis's runs into its folder and return its path.
 
-    The page is written whole or not at all; with `figures`, those for print after it.  Raises
+    The page is written whole or not at all; with `figures`, those for print follow.  Raises
     OSError if it cannot be written.
     """
     tables = RunTables(analysis, run)
@@ -227,7 +227,7 @@ def write_report(analysis: Analysis, run: Run, figures: bool = False) -> Path:
 def write_comparison(analysis: Analysis, path: Path, figures: bool = False) -> Path:
     """Write one page that sets all runs of the analysis side by side, and return its path.
 
-    With `figures`, those for print after it.  Raises OSError if it cannot be written.
+    With `figures`, those for print follow.  Raises OSError if it cannot be written.
     """
     runs = [RunTables(analysis, run) for run in analysis.runs]
     page = comparison_page(runs, METRICS)

@@ -123,7 +123,7 @@ class LoadedRun(Loaded):
 
     @property
     def scenario(self) -> Scenario:
-        """What was to happen."""
+        """The scenario of the run."""
         return self.run.scenario
 
     @cached_property
@@ -141,7 +141,7 @@ class LoadedRun(Loaded):
 class LoadedScript(Loaded):
     """A run of `mn`: `run.positions`, `run.signals`, `run.traffic`... are its tables.
 
-    Of a run that has not ended they hold what was recorded when the first one was asked for.  All
+    For a run that has not ended they hold what was recorded when the first one was asked for.  All
     raise `AnalysisError` if the script built no network.
     """
 
@@ -167,7 +167,7 @@ class LoadedScript(Loaded):
         self._metrics, self._tables_made = into, True
 
     def _passing_folder(self) -> Path:
-        """Return a folder for tables that are not kept: there may be more in the record later."""
+        """Return a folder for tables that are not kept: the record may still grow."""
         stack = ExitStack()
         finalize(self, stack.close)
         return stack.enter_context(scratch.folder())

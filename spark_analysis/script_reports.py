@@ -133,7 +133,7 @@ def make(folder: Path, into: Path) -> ScriptTables:
 
 
 def read(folder: Path) -> ScriptTables:
-    """Return the tables of a script's run folder.  Raises OSError and ValueError if it is none."""
+    """Return the tables of a script's run folder.  Raises OSError and ValueError if not one."""
     network = json.loads((folder / NETWORK).read_text(encoding="utf-8"))
     samples = list(_samples(folder / SAMPLES))
     counters = [

@@ -41,7 +41,7 @@ HOPS_MARGIN: Final = 0.05
 AIR_MARGIN: Final = 0.1
 """Greatest difference of the median time on the air, as a share of the first backend's."""
 AIR_PER_HOP: Final = 0.0003
-"""The same, s a hop, if that is more: a medium in real time waits for its process to wake up."""
+"""The same, s per hop, if that is more: a medium in real time waits for its process to wake up."""
 MOST_NEEDED: Final = 10_000
 """Nobody would wait for more repeats than this."""
 LEAST_REPEATS: Final = 2
@@ -106,7 +106,7 @@ class Criterion:
 
     @property
     def needed(self) -> int | None:
-        """How many repeats would decide if they varied as these do; None if none would, or need to.
+        """How many repeats would decide if they varied as these do; None if none would, or need.
 
         At most `MOST_NEEDED`, which a difference right at the margin would need.
         """

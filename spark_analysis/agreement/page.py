@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import Analysis
 
-if TYPE_CHECKING:
-    from spark_analysis.engine.results import Analysis
-
 STEM: Final = "agreement"
 """Stem of the files' names; with several pairs, the names of the backends follow."""
 
@@ -105,6 +102,7 @@ def write_page(agreement: Agreement, analysis: Analysis, path: Path) -> Path:
             agreement_text.runs_table(agreement),
         ],
         parameters=[(name, plain(value)) for name, value in parameters.items()],
+        numbers=path.with_suffix(".json").name,
         runs=[
             (run.name, quote(f"{run.name}/{REPORT}"), analysis.problems[run.name])
             for run in analysis.runs

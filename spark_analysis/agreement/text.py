@@ -149,7 +149,7 @@ def reasons(agreement: Agreement) -> list[str]:
 
 
 def _unsure(criterion: Criterion) -> str:
-    """Return how many repeats would decide, if these have not."""
+    """Return how many repeats would decide, if these did not."""
     if criterion.needed is None:
         return ""
     if not criterion.quantity.difference.known:

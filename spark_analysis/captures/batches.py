@@ -32,7 +32,7 @@ def record_batch(
     """Return a batch with the columns of `schema`, which are some of `FRAMES` (`schemas`).
 
     `labels` are the columns that are not in packets, a text if it is the same in every row;
-    `number` is that of the first record, or those of all; `decoded` what
+    `number` is that of the first record, or all numbers; `decoded` what
     `capture.decode.decode_records` made of `data`.  Bodies are given for message kinds from
     `bodies_from` on, and for control messages that cells route; routes for all that cells route.
     """
@@ -129,7 +129,7 @@ def _routed_by_cells(
 def _spans(
     data: npt.NDArray[np.uint8], starts: Values, lengths: Values, wanted: npt.NDArray[np.bool_]
 ) -> pa.Array[Any]:
-    """Return the bytes of `data` from each start on, null for other rows than `wanted`."""
+    """Return the bytes of `data` from each start on, null for rows that are not `wanted`."""
     view = data.data
     chosen = starts[wanted]
     ends = chosen + lengths[wanted]

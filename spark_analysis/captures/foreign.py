@@ -1,6 +1,6 @@
 """Radio captures of a middleware's runs, decoded: `<run>/metrics/foreign.parquet`.
 
-Beside `frames.parquet`, which knows the testbed's own frames alone.  A capture is one slice, since
+Beside `frames.parquet`, which has only the testbed's own frames.  A capture is one slice, since
 TCP streams are followed through it (`capture.foreign`).
 """
 
@@ -25,7 +25,7 @@ from spark_analysis.captures.source import BATCH, CaptureSlice, Survey, load_sli
 def read_foreign(
     spark: SparkSession, runs: Sequence[Run], surveys: Mapping[str, Survey]
 ) -> DataFrame | None:
-    """Return `FOREIGN_FRAMES` of the runs of middlewares; None if there is none.
+    """Return `FOREIGN_FRAMES` of the runs of middlewares; None if there are none.
 
     Raises `AnalysisError` if decoded frames cannot be written.
     """

@@ -1,10 +1,10 @@
 """Captures decoded once: `<run>/metrics/frames.parquet`, and `air.parquet` of the air.
 
 Every table is a query over the same frames, and Parquet answers it several times faster than the
-captures do.  Beside the Parquet files are the name, size and time of change of every capture they
-were made of; while these are unchanged the files are used again.  A folder is complete or
-missing: it is written under another name and renamed.  What happens to it later shows too: the size
-and the checksum of every file are kept, and the run's name, since a run folder may be renamed or
+captures do.  Beside the Parquet files are the name, size and modification time of every capture
+they were made of; while these are unchanged the files are used again.  A folder is complete or
+missing: it is written under another name and renamed.  Later damage shows too: the size and the
+checksum of every file are kept.  So is the run's name, since a run folder may be renamed or
 copied: rows are then read under the name that it has now.
 
 The tasks are those of the data source, but write their Arrow batches to Parquet themselves: that
@@ -43,8 +43,8 @@ FRAMES_FOLDER: Final = "frames.parquet"
 AT_ONCE: Final = 4 << 20
 """Bytes of captures up to which they are decoded here, in less time than tasks take to start."""
 TASKS: Final = 4
-"""For each core: one that is slow does not hold up the others for long."""
-_MADE_OF: Final = "_captures.json"  # Spark passes over names that begin so
+"""For each core: a slow one does not hold up the others for long."""
+_MADE_OF: Final = "_captures.json"  # Spark skips names that begin with _
 _BLOCK: Final = 1 << 20
 """Bytes read at once for a checksum."""
 
@@ -57,7 +57,7 @@ def _read_frames(part: CaptureSlice, schema: pa.Schema) -> Iterator[pa.RecordBat
 class Decoded:
     """What captures are decoded to: name of the folder, columns, and what reads a slice.
 
-    `whole`: a slice is a whole capture, as it takes what came before to read a packet.
+    `whole`: a slice is a whole capture, since reading a packet takes those before it.
     """
 
     folder: str
@@ -206,7 +206,7 @@ def replace_folder(new: Path, folder: Path) -> None:
 
 
 def _files(captures: Sequence[Capture]) -> dict[str, list[int]]:
-    """Return size and time of change of every capture, by name."""
+    """Return size and modification time of every capture, by name."""
     statuses = {capture.path.name: capture.path.stat() for capture in captures}
     return {name: [status.st_size, status.st_mtime_ns] for name, status in statuses.items()}
 

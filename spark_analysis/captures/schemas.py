@@ -1,6 +1,6 @@
 """Columns of what the captures hold, and those that many tables have; units in their comments.
 
-`FRAMES` is what the pcap data source yields: one row a captured packet.  What is made
+`FRAMES` is what the pcap data source yields: one row per captured packet.  What is made
 of them is declared in each measure (`spark_analysis.measures`).
 
 Times.  `time_ns` is Unix time in nanoseconds, as captured.  `time` in results is seconds into the

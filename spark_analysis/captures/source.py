@@ -1,7 +1,7 @@
 """A PySpark data source over packet captures: `spark.read.format("pcap").load("runs/x")`.
 
-Path: a run folder, a folder of captures, one capture, a glob, or several of these with commas
-between.  The rows are `captures.schemas.FRAMES`; `.schema(...)` with some of these columns reads
+Path: a run folder, a folder of captures, one capture, a glob, or several of these, separated by
+commas.  The rows are `captures.schemas.FRAMES`; `.schema(...)` with some of these columns reads
 only them, in less time.  Options:
 
     body        client (default): bodies of client messages, and of control messages that cells
@@ -9,8 +9,8 @@ only them, in less time.  Options:
     partitions  tasks to aim for at least; default twice the processors of this machine
 
 Theory of operation.  The driver lists the captures and cuts them into slices: a small file is one
-slice, a large one is split where records start, which only following its records from the
-beginning can tell (`capture.scan`; guessing fails if a packet carries a capture).  Slices are
+slice, a large one is split where records start, which is known only by following its records
+from the beginning (`capture.scan`; guessing fails if a packet carries a capture).  Slices are
 packed into few partitions, since a task costs more than a small file.  A task reads a slice,
 follows its records and decodes them with NumPy (`capture.decode`) into Arrow batches on NumPy's
 own buffers.
@@ -63,7 +63,7 @@ SMALLEST_SLICE: Final = 1 << 20
 BATCH: Final = 32_768
 """Records in an Arrow batch; `capture.decode` works in blocks of as many."""
 TRUSTED: Final = 100
-"""Records with times in the units of the header, after which one without is damaged itself."""
+"""After so many records with times in the unit of the header, one without is itself damaged."""
 FAR: Final = 30 * 86_400
 """Seconds from the middle of a run beyond which a record's time is damaged: no run is so long."""
 
@@ -148,7 +148,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def survey(captures: Sequence[Capture]) -> Survey:
-    """Follow every capture's records and return what there is and what is wrong with it."""
+    """Follow every capture's records; return the readable captures, and what is wrong with any."""
     readable: list[Surveyed] = []
     problems: dict[str, list[str]] = {}
     seconds: dict[str, dict[Capture, npt.NDArray[np.int64]]] = {}

@@ -38,7 +38,7 @@ _DESCRIBED: Final[Mapping[str, tuple[int | None, str]]] = {
 _BLOCKS: Final = ("body", "handlers", "orelse", "finalbody", "cases")
 """Fields of statements that hold statements, or what holds them."""
 _ENTRY: Final = "nodeapp.pubsub.registry.Protocol"
-"""What is called for an entry of the registry of protocols."""
+"""The class of the entries in the registry of protocols."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Code:
     """What is left of a module's source.
 
     `digest` is the hash of its code, without the entries of a registry, whose hashes by name are in
-    `entries`; `imports` are dotted names, some of which may be no modules.
+    `entries`; `imports` are dotted names, not all of them of modules.
     """
 
     digest: str
@@ -92,7 +92,7 @@ def closure(sources: Sources, roots: Sequence[str]) -> tuple[str, ...]:
     while pending:
         name = pending.pop()
         if name not in sources:
-            name = name.rpartition(".")[0]  # of something in a module, if not of a package
+            name = name.rpartition(".")[0]  # the name of something in a module, if not a package
         if name in reached or name not in sources:
             continue
         reached.add(name)

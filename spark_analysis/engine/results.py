@@ -1,4 +1,4 @@
-"""What an analysis has found: the tables of one or several runs, and those of one among them."""
+"""The results of an analysis: the tables of one or several runs, and those of one of them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RunTables:
 
     @property
     def scenario(self) -> Scenario:
-        """What was to happen."""
+        """The scenario of the run."""
         return self.run.scenario
 
     @property

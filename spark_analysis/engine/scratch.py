@@ -25,7 +25,7 @@ PREFIX: Final = "testbed-spark-"
 LOG: Final = "spark.log"
 """The file in such a folder to which Spark writes errors."""
 TOLD_BY_JAVA: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-"""The variable by which PySpark tells Java the file where to say its port: in such a folder."""
+"""The variable by which PySpark names the file for Java's port to Java: in such a folder."""
 GRACE: Final = 5.0
 """Seconds in which Java removes its own files, and ends."""
 
@@ -67,8 +67,8 @@ def log_text() -> str:
 def clean(root: Path | None = None) -> list[str]:
     """Remove the folders of processes that are gone; return a line for each.
 
-    Java ends by itself when its parent is gone, once it waits for that: without the folder it never
-    gets there.  So it is ended first.
+    Java ends by itself when its parent is gone, but only once it has started up, which it never
+    does without the folder.  So it is ended first.
     """
     killed = []
     for folder in sorted((root or Path(tempfile.gettempdir())).glob(f"{PREFIX}*")):
@@ -95,7 +95,8 @@ def java_of_this_process() -> list[psutil.Process]:
 def has_ended(number: int) -> bool:
     """Return whether a process has ended; one that was killed is waited for.
 
-    What runs beside a run does so when nobody else wants a processor, and ends no sooner.
+    One that works beside a run gets a processor only when that is idle (SCHED_IDLE), and ends no
+    sooner: a killed one is given ordinary priority.
     """
     try:
         status = Path("/proc", str(number), "status").read_text(encoding="ascii", errors="replace")

@@ -43,22 +43,22 @@ from spark_analysis.errors import AnalysisError, first_line
 MINIMUM_JAVA: Final = 17
 """Oldest Java that Spark 4 runs on."""
 MASTER_TIMEOUT: Final = 5.0
-"""Seconds for a standalone master to take a connection."""
+"""Seconds for a standalone master to accept a connection."""
 SOCKET_FOLDER: Final = 61
 """Characters that Spark allows in the path of a folder of sockets."""
 ROOT: Final = Path(__file__).resolve().parents[2]
 """Folder that the project's packages are imported from."""
 _LOCAL: Final = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?")
 _JAVA_OPTIONS: Final = (
-    # G1 keeps processors busy beside the work; pauses do not matter here.
+    # G1's threads compete with the work for processors; pauses do not matter here.
     "-XX:+UseParallelGC",
-    # The memory of classes begins so small that it takes a full collection for each of five steps.
+    # Metaspace starts so small that it grows in five steps, each with a full collection.
     "-XX:MetaspaceSize=256m",
     # The optimising compiler takes longer than it saves: packets are decoded in Python, and what is
     # left for Java is done before it gets there (the frames of half a million packets included).
     "-XX:TieredStopAtLevel=1",
-    # What that one makes of a dozen analyses fills the memory it has by default: all of it is then
-    # swept, thrown out and compiled again, which takes as long as the analyses do.
+    # The code that the other compiler makes for a dozen analyses fills the default cache: all of it
+    # is then swept, thrown out and compiled again, which takes as long as the analyses do.
     "-XX:ReservedCodeCacheSize=240m",
     # Arrow's own checks of every access; the batches are made in `spark_analysis.captures.batches`.
     "-Darrow.enable_unsafe_memory_access=true",
@@ -66,13 +66,13 @@ _JAVA_OPTIONS: Final = (
 )
 _DRIVER_OPTIONS: Final = (
     f"-Dlog4j2.configurationFile={(ROOT / 'spark_analysis/engine/log4j2.properties').as_uri()}",
-    # A heap that grows from little is collected, all of it, at every step.
+    # A heap that starts small is collected in full at each step of its growth.
     "-Xms1g",
     "-Xmn512m",
 )
-"""Not of executors, whose memory is less and who log to files of their own."""
+"""Not for executors, which have less memory and log to files of their own."""
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
-"""PySpark prints through these, with a stack of calls, what it raises as well: at Ctrl-C, too."""
+"""PySpark logs to these, with a stack trace, what it also raises: at Ctrl-C, too."""
 _INSTALL: Final = "install it, as root: apt-get install openjdk-17-jre-headless (or openjdk-21-...)"
 
 
@@ -139,7 +139,7 @@ def settings(
         "spark.executor.extraJavaOptions": " ".join(_JAVA_OPTIONS),
         "spark.driver.memory": f"{heap_megabytes()}m",
         # Every sort, hash table and broadcast begins with a page or block of memory, which is
-        # cleared; those of the default, up to 64 MiB, have all of the heap collected every minute.
+        # cleared; at the default size, up to 64 MiB, they cause a full collection every minute.
         "spark.buffer.pageSize": "1m",
         "spark.broadcast.blockSize": "256k",
         "spark.pyspark.python": sys.executable,
@@ -149,12 +149,12 @@ def settings(
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.catalogImplementation": "in-memory",
-        # Records a Python stack for every column expression: a second, for a page of queries.
+        # Records a Python stack for every column expression: a second in all for a page of queries.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
-        # No table has buckets; with it on, Spark makes a session for whatever is cached.
+        # No table has buckets; with it on, Spark makes a session for each table that is cached.
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
-        # Plans are printed for a page that is not there.
+        # Plans would be formatted for the web page, which is off.
         "spark.sql.ui.explainMode": "simple",
         # Tables are small after their first aggregation.  Few partitions, and plans made once
         # instead of after every shuffle, save more than they cost.
@@ -163,12 +163,12 @@ def settings(
     }
     if local:
         options |= {
-            # Spark draws a secret for each session; a cluster's own is its owner's affair.
+            # Spark draws a secret for each session; that of a cluster is up to its owner.
             "spark.authenticate": "true",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            # A session that is ready at the lowest priority, for the end of a long run on a busy
-            # machine, may not be able to answer itself for minutes; after 60 times Spark ends.
+            # A session that waits at the lowest priority, for the end of a long run on a busy
+            # machine, may miss its own heartbeats for minutes; after 60 of them Spark ends.
             "spark.executor.heartbeatInterval": "10min",
             "spark.network.timeout": "2h",
         }
@@ -176,16 +176,16 @@ def settings(
 
 
 def _temporary(folder: Path) -> tuple[str, ...]:
-    """Return the option by which Java's temporary files go to a folder; Spark splits at commas."""
+    """Return the option for Java's temporary folder; none at a comma, where Spark splits."""
     return () if "," in str(folder) else (shlex.quote(f"-Djava.io.tmpdir={folder}"),)
 
 
 def sockets(master: str, folder: Path) -> dict[str, str]:
     """Return the configuration of the sockets by which Java and Python talk.
 
-    Over TCP a task waits 40 ms for an acknowledgement that the other side holds back.  `folder` is
-    for those of a local master: Java keeps to the one that it is told first, whatever later
-    sessions say.
+    Over TCP a task waits 40 ms for an acknowledgement that the other side delays.  `folder` is for
+    those of a local master: Java keeps the one that it is given first, whatever later sessions
+    say.
     """
     enabled = {"spark.python.unix.domain.socket.enabled": "true"}
     if not master.startswith("local"):
@@ -196,7 +196,7 @@ def sockets(master: str, folder: Path) -> dict[str, str]:
 
 
 def heap_megabytes() -> int:
-    """Return the memory that Java may use: a quarter of the machine's, as its own default; MB.
+    """Return the memory that Java may use, MB: a quarter of the machine's, as by Java's default.
 
     Less than 2 GB suffices for some ten million packets at most.
     """
@@ -221,7 +221,7 @@ def spark_session(
 
     Inside another such block its session is used, whatever the master, and goes on.  `extra` are
     further Spark options, `java_options` as for `settings`.  Raises `SessionError` if Spark cannot
-    start, or if Java or a worker is killed, or stands still.
+    start, or if Java or a worker is killed or hangs.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -277,7 +277,7 @@ def find_master(master: str) -> None:
 def _end_java() -> None:
     """End Java, and have the next session start it again.
 
-    KeyboardInterrupt may have come in the middle of an answer, which the next question would get.
+    KeyboardInterrupt may have come in the middle of a reply, which the next request would get.
     """
     with undisturbed():
         # Java removes its files when it ends: on a busy machine that takes a while.
@@ -287,9 +287,9 @@ def _end_java() -> None:
 
 
 def _killed(error: Exception) -> str | None:
-    """Return how Java was killed, if an error follows from that.
+    """Return how Java was killed, if that caused an error.
 
-    While Java starts, only a frame of PySpark's has its process.
+    While Java starts, only a stack frame of PySpark's holds its process.
     """
     java = getattr(SparkContext._gateway, "proc", None)
     for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -353,7 +353,7 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
         # The context has given up meanwhile.
         if SparkContext._active_spark_context is not None:
             SparkContext._active_spark_context.stop()
-        raise SessionError(f"the Spark master {master} does not take this program") from None
+        raise SessionError(f"the Spark master {master} does not accept this program") from None
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:

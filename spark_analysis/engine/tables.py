@@ -1,9 +1,9 @@
-"""Tables: what a query makes (`Table`), what it makes it of (`Inputs`), and their files.
+"""Tables: what a query makes (`Table`), what it is made of (`Inputs`), and their files.
 
 A table is declared beside its query: what it is called, what its columns are, how its rows are
 sorted, and the function that makes it.  That function asks the inputs for the tables that it needs
-(`Inputs.of`), so they are made first, once, and only if something needs them.  What several tables
-are made of, and nobody reads, is a `Query`.
+(`Inputs.of`), so they are made first, once, and only if something needs them.  An intermediate
+result that several tables are made of is a `Query`.
 
 Nothing here knows how a table is shown: `spark_analysis.measures.registry` joins the two.
 """
@@ -62,7 +62,7 @@ def typed(frame: pd.DataFrame, schema: StructType) -> pa.Table:
 
 
 def write(table: pa.Table, schema: StructType, path: Path) -> None:
-    """Write a table; columns that `schema` has too get its comments.  Raises OSError."""
+    """Write a table; columns that are also in `schema` get its comments.  Raises OSError."""
     comments = {field.name: str(field.metadata.get("comment", "")) for field in schema}
     fields = [
         field.with_metadata({"comment": comments[field.name]}) if field.name in comments else field
@@ -89,7 +89,7 @@ class Kept(Enum):
     IN_SPARK = auto()
     """By Spark: they may be about as many as the frames."""
     IN_SPARK_IF_FEW = auto()
-    """By Spark if the frames are few: they are as many, and quickly made."""
+    """By Spark if the frames are few: rows are as many as frames, and quick to make."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

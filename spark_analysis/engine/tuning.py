@@ -1,4 +1,4 @@
-"""How Spark works through frames, by how many there are.
+"""How Spark is tuned to the number of frames.
 
 An analysis is a few dozen queries.  Over the frames of a short run each takes milliseconds, and the
 cost is in getting ready: Spark writes Java for every step of every query and compiles it, and hands

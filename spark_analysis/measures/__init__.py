@@ -1,1 +1,1 @@
-"""What is measured: one file a concept (`spark_analysis.measures.measure`)."""
+"""What is measured: one file per concept (`spark_analysis.measures.measure`)."""

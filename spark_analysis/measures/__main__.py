@@ -1,6 +1,7 @@
 """Versions of the measures: `python -m spark_analysis.measures [--renew | --same-rows]`.
 
-Without an option it names the files whose code is not what they state, and fails if there are any.
+Without an option it names the files whose code does not have the hash that they state, and fails
+if there are any.
 """
 
 from __future__ import annotations

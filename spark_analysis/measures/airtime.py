@@ -88,7 +88,7 @@ _RATES: Final = "rate_kbps int, preamble_us int, short_us int, symbol_bits int, 
 
 
 def rate_rows() -> list[tuple[int, int, int, int | None, int]]:
-    """Return (kb/s, long and short preamble in µs, bits a symbol, kb/s of the ACK) of each rate."""
+    """Return (kb/s, long, short preamble in µs, bits per symbol, kb/s of the ACK) of each rate."""
     rows: list[tuple[int, int, int, int | None, int]] = []
     for rates, mandatory in ((DSSS_RATES, DSSS_RATES[:2]), (OFDM_RATES, OFDM_BASIC)):
         for rate in rates:

@@ -6,7 +6,7 @@ cell that it does not choose there are a subscription for each filter, and of ea
 notification and a prune, all unnecessary: 3(n - 1) messages with n cells, one filter and one
 publisher (docs/papers.md#georendezvous, section 4), (n - 1)(filters + 2 publishers) in general.
 
-A **choice** is of a subscriber and a topic, from when it explores to when it does so again.  One in
+A **choice** is of a subscriber and a topic, from when it explores until it does so again.  One in
 which no event came is left out, since nothing was chosen.  Unnecessary are
 
     subscriptions   that explore, at cells over which the last event of no publisher came
@@ -58,7 +58,7 @@ _MADE: Final = ("filters", "tried", "publishers", "subscriptions", "notification
 
 
 def _explored(inputs: Inputs) -> DataFrame:
-    """Return a row a subscription that explores: `_CHOICE`, time_ns, replica, item, sent_off.
+    """Return a row per subscription that explores: `_CHOICE`, time_ns, replica, item, sent_off.
 
     What a subscriber says to the cell that it is in is on the air as the copy for its neighbours
     alone, and not `sent_off`.
@@ -87,7 +87,7 @@ def _copied() -> Column:
 
 
 def _arrived(inputs: Inputs) -> DataFrame:
-    """Return a row an arrival of an event at a node that it is addressed to."""
+    """Return a row per arrival of an event at a node that it is addressed to."""
     arrived = inputs.of(PACKETS).filter(
         (sf.col("kind") == CommonKind.EVENT)
         & ~sf.col("sent")
@@ -237,7 +237,7 @@ UNNECESSARY_BOUND: Final = MeasuredMetric(
         make=lambda inputs: mean_a_run(inputs.of(CHOICES), "bound", "unnecessary_bound"),
     ),
     title="Bound of unnecessary messages",
-    caption="3(n - 1) messages a choice among n rendezvous cells, with one filter and one "
+    caption="3(n - 1) messages per choice among n rendezvous cells, with one filter and one "
     "publisher; (n - 1)(filters + 2 publishers) with more of them.",
     unit="messages",
     text=significant,
@@ -259,7 +259,7 @@ UNNECESSARY_MESSAGES: Final = MeasuredMetric(
     if_known=True,
     tile="Unnecessary messages",
     detail=lambda tables: (
-        "a choice among rendezvous cells; by the bound, "
+        "per choice among rendezvous cells; the bound is "
         f"{significant(tables.value(UNNECESSARY_BOUND.column))}"
     ),
     heading="unnecessary messages, of the bound",

@@ -1,10 +1,10 @@
 """What clients said to their nodes and heard from them: the loopback captures.
 
 A request that its node refused (an ACK with the same token that carries a text) has had no
-effect, and is left out.  One that was never acknowledged counts: the client has asked, and a node
-app that is not there to answer is a failure of delivery.
+effect, and is left out.  One that was never acknowledged counts: the client has asked, and that no
+node app was there to answer is a failure of delivery.
 
-Publications are the events as their publishers' nodes took them.
+Publications are the events as their publishers' nodes accepted them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ PUBLISHED: Final = run_schema(
     column("size", INT, "bytes of the event body"),
     column("head", BINARY, "the event without its payload, encoded"),
 )
-"""One event as its publisher's node took it."""
+"""One event as its publisher's node accepted it."""
 
 PUBLICATIONS: Final = Query(
     make=lambda inputs: publications(inputs.of(REQUESTS)), kept=Kept.IN_DRIVER
@@ -123,7 +123,7 @@ def publications(requests: DataFrame) -> DataFrame:
 
 
 def _describe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Decode event bodies; events that no node would take are left out."""
+    """Decode event bodies; events that no node would accept are left out."""
     schema = to_arrow_schema(PUBLISHED)
     for batch in batches:
         rows = (_described(row) for row in batch.to_pylist())

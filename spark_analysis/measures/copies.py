@@ -1,4 +1,4 @@
-"""Copies: how often an event reaches a node that it is for beyond the first time.
+"""Copies: how often an event reaches a node that it is for, beyond the first time.
 
 GeoRendezvous brings a first event over every rendezvous cell before the subscriber prunes; other
 protocols with addressed events should have none.
@@ -23,7 +23,7 @@ VERSION: Final = Version(1, "60fe5c342ee8")
 
 
 def copies(inputs: Inputs) -> DataFrame:
-    """Return run and copies: of runs with events that are addressed to nodes."""
+    """Return run and copies, for runs with events that are addressed to nodes."""
     received = inputs.of(PACKETS).filter(
         (sf.col("kind") == CommonKind.EVENT)
         & ~sf.col("sent")
@@ -48,7 +48,7 @@ COPIES: Final = MeasuredMetric(
     swept=True,
     if_known=True,
     tile="Duplicate copies",
-    detail=lambda tables: "of an event, at a node that it is addressed to; no client gets them",
+    detail=lambda tables: "per event and node that it is addressed to; no client gets them",
     heading="copies",
 )
 

@@ -1,21 +1,21 @@
-"""Counters: what the bridges of access points say that they passed on, beside the captures.
+"""Counters: what the bridges of access points counted as passed on, beside the captures.
 
 A bridge counts frames and bytes by the path that they take through it and by their class of
-messages, told by the DS field (`emulation.network.controller.flows`).  From the paths follows what
-passed each of its ports in each direction.  The captures say the same once more: those of the
-access point's two radio ports, and that of the broker's end of the wire, where a frame whose IPv4
-source is the broker comes from it and any other goes to it.
+messages, told by the DS field (`emulation.network.controller.flows`).  The paths give what passed
+each of its ports in each direction.  The captures show the same again: those of the access point's
+two radio ports, and that of the broker's end of the wire, where a frame whose IPv4 source is the
+broker comes from it and any other goes to it.
 
 The two come from different places, packet sockets and flow tables, so if they agree neither has
 missed anything.  Frames of no class (not IPv4, or another code point) are left out: captures do not
 say which way they went.  What is in a bridge when the last counters are read is in one of the two
 only; a run ends its traffic first, so that nothing is.
 
-At a handover the two may differ.  Open vSwitch works out at the next revalidation
-(`REVALIDATION_MS`) by which flows frames have come that it passed before, with the flows that are
-there by then: so a unicast that a bridge dropped, because its station was not there yet, counts as
-passed on if the station came meanwhile, and vice versa.  What came from the broker is
-counted right in either case.
+At a handover the two may differ.  Open vSwitch works out only at the next revalidation
+(`REVALIDATION_MS`) by which flows it has passed frames, and uses the flows that are there by then:
+so a unicast that a bridge dropped, because its station was not there yet, counts as passed on if
+the station came meanwhile, and vice versa.  What came from the broker is counted correctly in
+either case.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ def delivery(
         sf.coalesce("due", sf.lit(False)).alias("expected"),
         sf.coalesce("notifications", sf.lit(0)).alias("notifications"),
         seconds_between("notified_ns", "time_ns").alias("delay"),
-        # A middleware does not tell its clients how far an event came.
+        # A middleware does not tell its clients how many hops an event took.
         sf.when((sf.col("hops") > 0) | (sf.col("publisher") == sf.col("receiver")), sf.col("hops"))
         .cast("short")
         .alias("hops"),
@@ -310,14 +310,14 @@ def _topic_row(name: str, row: pd.Series) -> list[Cell]:
 
 
 LISTED: Final = 12
-"""Marks that a caption tells in words."""
+"""Marks that a caption describes, at most."""
 
 
 class Mark(NamedTuple):
-    """Something that was done at the prompt at `time` seconds: a reader of figures must know.
+    """Something that was done at the prompt at `time` seconds, which figures have to show.
 
-    Links and radios that were cut, nodes that were moved, programs of others; events published and
-    subscriptions made by hand are in the captures as any other.
+    Links and radios that were cut, nodes that were moved, other programs; events published and
+    subscriptions made by hand are in the captures like any other.
     """
 
     time: float
@@ -398,7 +398,7 @@ def _cut_off(tables: RunTables) -> str:
 
 def _strangers(tables: RunTables) -> str:
     unknown = tables.value("unknown")
-    return "clients notified of an event that nothing they subscribed to matches" + (
+    return "clients notified of an event that none of their subscriptions matches" + (
         f"; {count(unknown)} without captured PUBLISH" if unknown > 0 else ""
     )
 
@@ -461,7 +461,7 @@ DUPLICATES: Final = Metric(
 UNEXPECTED: Final = Metric(
     column="unexpected",
     title="Unexpected",
-    caption="Clients notified of an event that nothing they subscribed to matches.",
+    caption="Clients notified of an event that none of their subscriptions matches.",
     unit="deliveries",
     text=count,
     tile="Unexpected",

@@ -1,6 +1,6 @@
 """Where an event was last seen on its way to a subscriber that missed it, and why it stopped there.
 
-The way is worked out from captures; faults, positions and the radio range are the scenario's; what
+Its path is worked out from captures; faults, positions and the radio range are the scenario's; what
 the air did to a frame is in the medium's log (`emulation.radio.losses`), if there is one.
 
 The last hop.  In this order:
@@ -12,12 +12,12 @@ The last hop.  In this order:
     the subscriber.
   * Broadcasts: of all nodes that had the event, the one from which the fewest hops lead to the
     subscriber in the graph of nodes within radio range when the event was published.  The next node
-    on that way did not get it.
+    on that path did not get it.
 
 The cause there.  A node that sent the event on lost it on the way to the next: the node or the link
-was down, it was out of range, or the log says what happened.  A node that did not: it was down, the
-run ended, the graph has no way from it to the subscriber (out of range), the node had the
-subscription (no route), or it did not (subscription not known).
+was down, it was out of range, or the log says what happened.  A node that did not send it on was
+down, the run ended, the graph has no path from it to the subscriber (out of range), the node had
+the subscription (no route), or it did not (subscription not known).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from spark_analysis.measures.measure import Version
 VERSION: Final = Version(2, "b08ebf350f8a")
 
 UNDER_WAY_NS: Final = 1_000_000_000
-"""What stopped so shortly before the end of the run may have been on its way."""
+"""What stopped less than this before the end of the run may have been on its way."""
 _CLOCKS_NS: Final = 5_000_000
 """By how much a log may be ahead of a capture."""
 _FORGIVEN: Final = 1.02
-"""Of the range: positions are updated once in a while."""
+"""Factor on the range: positions are updated only now and then."""
 
 
 class Cause(StrEnum):
@@ -134,10 +134,10 @@ Span = tuple[int, int]
 
 @dataclass(eq=False)
 class Conditions:
-    """What the scenario of one run decides: times are Unix ns, nodes by id.
+    """What the scenario of one run determines: times are Unix ns, nodes by id.
 
-    `down` has node apps and radios that had failed, `cut` links that had, by pair in order, and
-    `lines` partitions: x0, y0, x1, y1, metres, and when.
+    `down` has node apps and radios that had failed, `cut` links that had failed, by pair in order,
+    and `lines` partitions: x0, y0, x1, y1, metres, and when.
     """
 
     ids: Sequence[int]
@@ -158,7 +158,7 @@ class Conditions:
     """Whether nodes have to know of a subscription to send an event towards it."""
     spreads_to_publishers: bool = False
     contacts: Contacts | None = None
-    """What decides who is in range, in the place of positions."""
+    """What decides who is in range, instead of positions."""
 
     @functools.cached_property
     def index(self) -> Mapping[int, int]:
@@ -182,7 +182,7 @@ class Conditions:
         return any(_left(line, here) != _left(line, there) for line in lines)
 
     def is_disturbed(self, one: int, other: int, time_ns: int) -> bool:
-        """Return whether packets between two nodes were taken on purpose."""
+        """Return whether packets between two nodes were dropped on purpose."""
         return _of_pair(self.disturbed, one, other, time_ns)
 
     def in_range(self, one: int, other: int, time_ns: int) -> bool:
@@ -213,7 +213,7 @@ class Conditions:
     def way(
         self, to: int, sources: Collection[int], time_ns: int, *, faults: bool
     ) -> list[int] | None:
-        """Return the shortest way from one of `sources` to a node, both included; None if none.
+        """Return the shortest path from one of `sources` to a node, both included; None if none.
 
         With `faults`, it avoids nodes and links that had failed.
         """
@@ -352,7 +352,7 @@ class EventTrace:
         return self._not_sent_on(last, receiver, on_the_way=True)
 
     def _not_sent_on(self, seen: Hop, receiver: int, *, on_the_way: bool = False) -> Lost:
-        """Return why a node that had the event did not send it on; it may have been on its way."""
+        """Return why a node that had the event did not send it on, as a forwarder too."""
         node, time_ns, around = seen.node, seen.time_ns, self._around
         spreads = (
             around.spreads_to_publishers if seen is self._published else around.spreads
@@ -400,7 +400,7 @@ class EventTrace:
         return self._not_sent_on(self._holders[node], receiver)
 
     def _cut_off(self, receiver: int, holders: Mapping[int, Hop]) -> Lost:
-        """Return where an event stopped that no path of nodes and links that are up leads on."""
+        """Return where an event stopped for want of a path of nodes and links that are up."""
         time_ns, around = self._published.time_ns, self._around
         way = self._way(receiver, holders, faults=False)
         if way is None:
@@ -418,7 +418,7 @@ class EventTrace:
         return Lost(way[0], holders[way[0]].time_ns, broken, way[1])
 
     def _from_log(self) -> Lost | None:
-        """Return the last of a message in fragments, which captures do not show, if it is known."""
+        """Return the last loss of a fragmented message, which captures do not show, if known."""
         if not self._log:
             return None
         last = max(self._log, key=lambda loss: loss.time_ns)

@@ -1,9 +1,9 @@
 """Legs: what it costs to bring events to a client of a mesh, from its serving broker, leg by leg.
 
 The measures of the mesh-prediction paper (docs/papers.md#mesh-prediction, section V), from
-captures.  A **leg** of a client lasts from when its navigator announced a route, and the pause
-before it was over, to the next announcement, on the client's loopback (NAVIGATE).  An event is of
-the leg in which it was published.  Only protocols that learn of routes have legs
+captures.  A **leg** of a client begins when its navigator has announced a route and the pause
+before it is over, and ends at the next announcement, on the client's loopback (NAVIGATE).  An event
+is of the leg in which it was published.  Only protocols that learn of routes have legs
 (`Service.needs_routes`); others have none, and cost no query.
 
 *Packets* are the transmissions of DELIVERY frames of an event to that client: from the serving
@@ -95,7 +95,7 @@ _ROUTE: Final = struct.Struct(">BBdBdBdBdBd")
 
 
 def _has_legs(inputs: Inputs) -> bool:
-    """Return whether some run's protocol learns of clients' routes, of which legs are made."""
+    """Return whether some run's protocol learns of clients' routes, which legs are made of."""
     return any(service_of(run.scenario.protocol.name).needs_routes for run in inputs.runs)
 
 
@@ -134,7 +134,7 @@ def _in_leg(time_ns: str) -> Column:
 
 
 def _delivered(inputs: Inputs) -> DataFrame:
-    """Return a row an event and client: packets, delay, waiting and when it was published."""
+    """Return a row per event and client: packets, delay, waiting and when it was published."""
     packets = inputs.of(PACKETS)
     of_client = [*EVENT, "client"]
     delivery = packets.filter(sf.col("kind") == MeshKind.DELIVERY).withColumnRenamed(
@@ -314,7 +314,7 @@ def text_table(tables: RunTables) -> list[TextTable]:
         "From the serving broker to the client, probes included, captures of the radios; the delay "
         "is from when the serving broker had the event."
     )
-    heads = ("client", "legs", "events", "mesh packets an event", "access packets an event",
+    heads = ("client", "legs", "events", "mesh packets per event", "access packets per event",
              "delay", "of that, waiting")  # fmt: skip
     return [TextTable("Clients of the mesh", note, heads, cells, empty="No leg has an event.")]
 

@@ -1,4 +1,4 @@
-"""Links: who heard whom; and the map of a run, with its nodes, their ways and these."""
+"""Links: who heard whom; and the map of a run, with its nodes, their paths and these links."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def links(packets: DataFrame, runs: DataFrame) -> DataFrame:
 
 
 START_WINDOW: Final = 5.0
-"""Seconds into a run in which a link of moving nodes was heard to be on the map of their starts."""
+"""Seconds into a run within which moving nodes heard each other, for the map of their starts."""
 
 
 def map_drawing(tables: RunTables) -> Drawing:
-    """Draw the nodes, their ways, and the links among them."""
+    """Draw the nodes, their paths, and the links among them."""
     from spark_analysis.report import node_map
 
     publishers, subscribers = roles(tables)

@@ -72,7 +72,7 @@ def load(packets: DataFrame, runs: DataFrame) -> DataFrame:
 
 
 def per_node(tables: RunTables) -> pd.DataFrame:
-    """Return one row a node of the scenario: traffic (NaN without radio capture) and captures."""
+    """Return one row per node of the scenario: traffic (NaN without radio capture), captures."""
     import pandas as pd
 
     columns = ("sent_frames", "sent_bytes", "received_frames", "received_bytes")
@@ -121,7 +121,7 @@ def node_table(tables: RunTables) -> TextTable:
     return TextTable(
         "Nodes",
         f"Radio traffic by each node's own capture; sent per second over {seconds(tables.observed)}"
-        " captured. Heard: neighbours of which a HELLO arrived.",
+        " captured. Heard: neighbours from which a HELLO arrived.",
         ("node", "role", "captures", "id", "frames sent", "bytes sent", "sent per second",
          "frames received", "bytes received", "heard"),
         rows,
@@ -149,7 +149,7 @@ def _files(tables: RunTables, node: str, missing: Sequence[str]) -> Cell:
 
 
 def load_drawing(tables: RunTables) -> Drawing:
-    """Draw what every node sent in a second."""
+    """Draw what every node sent per second."""
     from spark_analysis.report.figures import load_per_node
 
     nodes = per_node(tables)

@@ -1,9 +1,10 @@
-"""Lost: why each delivery that is missing is missing, and where the event was last seen.
+"""Lost: why each missing delivery is missing, and where its event was last seen.
 
-A row a client that an event was due to and that was not notified of it (`measures.delivery`), so
-the rows are as many as deliveries are missing.  `measures.last_seen` says how the place and the
-cause are found.  A medium that is not the testbed's keeps no log: of `hwsim` and `mininet-wifi` it
-is known what was sent, received and out of range, and the rest is "lost on the air".
+A row for each client that an event was due to and that was not notified of it
+(`measures.delivery`), so there are as many rows as missing deliveries.  `measures.last_seen` says
+how the place and the cause are found.  A medium that is not the testbed's keeps no log: on `hwsim`
+and `mininet-wifi` it is known what was sent, received and out of range, and the rest is "lost on
+the air".
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def lost(inputs: Inputs) -> DataFrame:
 
 
 def _missing(inputs: Inputs, missing: DataFrame) -> DataFrame:
-    """Return what was to be delivered, with the nodes that each event is due to."""
+    """Return the missing deliveries, with the nodes that each event is due to."""
     epochs = inputs.rows([(row.run, row.epoch_ns) for row in inputs.once(facts)], _EPOCH)
     due = inputs.of(DELIVERY).filter("expected").groupBy(*EVENT)
     untils = (
@@ -215,7 +216,7 @@ def _log(run: Run, schema: StructType) -> pa.Table | None:
 
 
 def conditions(inputs: Inputs) -> dict[str, Conditions]:
-    """Return what the scenarios decide, by run."""
+    """Return what the scenarios determine, by run."""
     known: dict[str, set[tuple[int, int]]] = {}
     kept = (
         inputs.of(PACKETS)
@@ -304,7 +305,7 @@ _OF_LOG: Final = ("time_ns", "node_id", "hops", "destination", "cause", "nodes")
 def _explained(
     around: Mapping[str, Conditions], logged: frozenset[str]
 ) -> Callable[[pa.Table], pa.Table]:
-    """Return the function that makes an event's rows of its clues."""
+    """Return the function that makes an event's rows from its clues."""
 
     def of_event(table: pa.Table) -> pa.Table:
         run = table["run"][0].as_py()
@@ -422,7 +423,7 @@ def _tables(tables: RunTables) -> list[TextTable]:
         for cause, number in by_cause(rows).items()
     ]  # fmt: skip
     total = ["all", "", count(len(rows)), share(1.0), count(sum(settled.values()))]
-    where = "of the hop at which the event was last seen on its way"
+    where = "at the hop where the event was last seen"
     return [
         TextTable(
             "Why deliveries are missing",
@@ -435,7 +436,7 @@ def _tables(tables: RunTables) -> list[TextTable]:
         ),
         TextTable(
             "Where deliveries were lost",
-            f"The {MOST} nodes and links {where} that lost most.",
+            f"The {MOST} nodes and links that lost most, {where}.",
             ("last seen at", "on the way to", "missing", "causes"),
             list(_places(tables, rows)),
             words=2,

@@ -1,13 +1,13 @@
 """What a measure is: a file of this folder, with all that belongs to one concept.
 
     queries     tables, and what several of them are made of (`spark_analysis.engine.tables`)
-    metrics     numbers a run: title, caption, unit, tile, axis (`spark_analysis.report.metric`)
+    metrics     numbers of a run: title, caption, unit, tile, axis (`spark_analysis.report.metric`)
     sections    text tables and figures of a run's report
     `MEASURES`  the tables, each with its section
-    `METRICS`   the metrics that bring a column of the summary along
+    `METRICS`   the metrics that add a column to the summary
     `VERSION`   of the rows that its queries make (`spark_analysis.measures.versions`)
 
-Files are found by what they declare of these, so a new one is a file and nothing else.
+Files are found by what they declare of these, so a new measure is a file and nothing else.
 Workers of Spark import these files for the functions in their queries, so figures, which take
 Matplotlib and pandas a second to load, are imported by the functions that draw them.
 """

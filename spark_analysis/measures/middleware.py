@@ -1,8 +1,8 @@
 """Middlewares: where the events of other people's systems went, and what their processes used.
 
 An event is followed by its marker through the radio captures (`capture.foreign`): which nodes sent
-it, how often, and in which frames again.  What processes used is in the run's `usage.json`, of
-every run in real time, so that protocols stand beside middlewares.
+it, how often, and which frames were retransmissions.  What processes used is in the run's
+`usage.json`, for every run in real time, so that protocols can be compared with middlewares.
 """
 
 from __future__ import annotations
@@ -126,10 +126,10 @@ def carried_table(tables: RunTables) -> list[TextTable]:
         TextTable(
             "Events over the radio",
             "Events by the markers in frames, radio captures: which nodes' radios sent each, and "
-            "in how many frames; what TCP sent again apart.",
+            "in how many frames; TCP retransmissions apart.",
             (
-                "publisher", "events", "nodes that sent one, mean", "most", "frames an event",
-                "again by TCP",
+                "publisher", "events", "nodes that sent one, mean", "most", "frames per event",
+                "TCP retransmissions",
             ),
             rows,
         )
@@ -152,8 +152,8 @@ def usage_table(tables: RunTables) -> list[TextTable]:
     return [
         TextTable(
             "Processes of the nodes",
-            "Processor time until the run's end, and memory then; of memory that processes share "
-            "each has its part. The node app is in Python, and is each system's client.",
+            "Processor time until the run's end, and memory then; shared memory is divided among "
+            "its processes. The node app is in Python, and is each system's client.",
             (
                 "program", "nodes", "processor time, all", "of the busiest", "memory, mean",
                 "of the largest",

@@ -94,7 +94,7 @@ OTHER = "other"
 
 
 def by_kind(tables: RunTables) -> pd.DataFrame:
-    """Return sent frames and bytes by kind name, those that were sent at all."""
+    """Return sent frames and bytes by kind name, for kinds that were sent at all."""
     totals = sums(tables.table("overhead"), "kind_name", ("sent_frames", "messages", "sent_bytes"))
     return totals[totals["sent_frames"] > 0]
 

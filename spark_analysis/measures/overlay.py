@@ -1,14 +1,14 @@
 """Overlays by interest: who gets events, over how many overlay hops, and why if not interested.
 
-An overlay hop is a frame from one peer to another, whatever is on the way.  A frame that arrives at
+An overlay hop is a frame from one peer to another, whatever lies between.  A frame that arrives at
 the peer that it is for is a reception; the depth of a peer's first reception of an event is one
-more than that of the sender's.  A reception by a peer of which no subscription matches the event is
-a false positive.  Its cause follows from the peer's subscriptions at the time of the PUBLISH, as
+more than that of the sender's.  A reception by a peer without a subscription that matches the event
+is a false positive.  Its cause follows from the peer's subscriptions at the time of the PUBLISH, as
 its loopback shows them, and from the overlay's rules in the scenario:
 
-    grid         the event's cell is one of the peer's, of which its filters ask for a part
+    grid         the event's cell is one of the peer's, only part of which its filters ask for
     bloom        all bits of the event are the peer's, by a collision
-    forwarding   neither: the peer is on the way of others
+    forwarding   neither: the peer is on the path to others
 
 A peer sends heartbeats to all its links, so the peers to which it sends them in one interval of
 heartbeats are its table: chosen and incoming links, and its ring.
@@ -284,7 +284,7 @@ OVERLAY: Final = Section(tables=text_tables, drawings=links_over_time)
 def _of_runs(
     inputs: Inputs, name: str, value: Callable[[list[tuple[Any, ...]]], float | None]
 ) -> DataFrame:
-    """Return a number of each run, from its rows of `OVERLAY_RECEPTIONS`."""
+    """Return a number for each run, from its rows of `OVERLAY_RECEPTIONS`."""
     rows: dict[str, list[tuple[Any, ...]]] = {}
     for row in inputs.once(receptions):
         rows.setdefault(row[0], []).append(row)
@@ -323,7 +323,7 @@ OVERLAY_DEPTH: Final = MeasuredMetric(
     swept=True,
     if_known=True,
     heading="depth",
-    # Depths are those of a few ways to each peer, which chance chooses: the bound is wide.
+    # Depths are those of a few paths to each peer, chosen by chance: the bound is wide.
     agreement=AgreementBound("overlay hops", 0.1),
 )
 
@@ -344,9 +344,9 @@ OVERLAY_STRETCH: Final = MeasuredMetric(
     if_known=True,
     tile="Overlay stretch",
     detail=lambda tables: (
-        "radio hops an overlay hop, of events on their way to peers that want them"
+        "radio hops per overlay hop, of events on their way to peers that want them"
     ),
-    heading="radio hops an overlay hop",
+    heading="radio hops per overlay hop",
 )
 
 FALSE_POSITIVES: Final = MeasuredMetric(

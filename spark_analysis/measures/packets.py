@@ -1,15 +1,15 @@
 """Packets: what the radio interfaces sent and received.
 
 A frame is sent by the node whose own address is its IPv4 source, and received by any other that
-captured it.  Of a broker behind an access point, the radios are the access point's two: what leaves
-these is what the broker had sent, so a broadcast of it counts twice, once a channel, as it is on
+captured it.  The radios of a broker behind an access point are the access point's two: what leaves
+these is what the broker had sent, so a broadcast of its counts twice, once per channel, as it is on
 the air twice; the wire between the two is no radio and does not count.
 
-Counted are frames as the network layer hands them over, once each: retransmissions and
+Frames are counted as the network layer hands them over, once each: retransmissions and
 acknowledgements of the medium access layer, and its headers, are not in these captures.
 
 A message is told from its transmissions by its first hop, so `messages` of a kind are at most its
-frames; a copy that a node sends its neighbours of a message that it got (`FLAG_REPLICA`) is none.
+frames; a copy of a received message that a node sends its neighbours (`FLAG_REPLICA`) is none.
 Nodes along a path that make a frame of their own, as dispatchers of a tree do, send a message each.
 
 A broadcast that lists its addressees is one frame sent, however many it lists.  All in range
@@ -57,7 +57,8 @@ def radio_packets(
 
     `node` is the node whose radio it is, the broker's if it is an access point's.  Adds node_id
     and `sent`: true, false (received), or null if there is no IPv4 source.  Adds the columns of
-    `foreign`, `FOREIGN_FRAMES`, whose frames are sent by whose radio it was: forwarded too.
+    `foreign`, `FOREIGN_FRAMES`, whose frames count as sent by the node whose radio sent them, also
+    when forwarded.
     """
     if foreign is None:
         frames = frames.withColumns(
@@ -91,7 +92,7 @@ def addressed() -> Column:
 
 
 def begins() -> Column:
-    """Return whether a frame begins a message: its first hop, and no copy that a receiver made."""
+    """Return whether a frame begins a message: its first hop, and not a copy by a receiver."""
     copied = sf.col("flags").bitwiseAND(FLAG_REPLICA) != 0
     return sf.coalesce("first_hop", (sf.col("hops") == 1) & ~copied)
 

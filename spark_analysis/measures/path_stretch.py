@@ -1,6 +1,6 @@
-"""Path stretch: the hops of deliveries over those of the shortest ways that the radio allows.
+"""Path stretch: the hops of deliveries over those of the shortest paths that the radio allows.
 
-The shortest way is that in the graph of the nodes within radio range of each other, which no
+The shortest path is that in the graph of the nodes within radio range of each other, which no
 protocol knows.  It is undefined if nodes move or the radio has no range.
 """
 
@@ -29,7 +29,7 @@ _SHORTEST: Final = "run string, publisher long, receiver long, shortest int"
 
 
 def path_stretch(inputs: Inputs) -> DataFrame:
-    """Return run and path_stretch: a row a run of nodes that stand still."""
+    """Return run and path_stretch: a row for each run whose nodes stand still."""
     rows = [row for run in inputs.runs for row in shortest_hops(run)]
     shortest = inputs.rows(rows, _SHORTEST)
     remote = inputs.of(DELAY).filter(~sf.col("local"))
@@ -73,14 +73,14 @@ PATH_STRETCH: Final = MeasuredMetric(
         make=path_stretch,
     ),
     title="Path stretch",
-    caption="Hops of deliveries to other nodes over those of the shortest ways in the radio's "
+    caption="Hops of deliveries to other nodes over those of the shortest paths in the radio's "
     "graph; of nodes that stand still.",
     unit="times",
     text=significant,
     swept=True,
     if_known=True,
     tile="Path stretch",
-    detail=lambda tables: "hops of deliveries over those of shortest ways in the radio's graph",
+    detail=lambda tables: "hops of deliveries over those of shortest paths in the radio's graph",
     heading="path stretch",
 )
 

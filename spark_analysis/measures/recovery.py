@@ -58,7 +58,7 @@ LIVING: Final = "living_"
 
 
 class Published(NamedTuple):
-    """An event: when it was published, s, to how many it was due, and how many got it."""
+    """An event: when it was published (s), to how many clients it was due, how many got it."""
 
     time: float
     expected: int
@@ -66,7 +66,7 @@ class Published(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """Delivery before a fault, the lowest after it began, and when it was as before."""
+    """Delivery before a fault, the lowest after it began, and when it had recovered."""
 
     before: float | None
     lowest: float | None
@@ -103,7 +103,7 @@ def recoveries(table: pd.DataFrame, living: str = "") -> Iterator[Recovery]:
 
 
 def came_back(faults: Iterable[Recovery]) -> tuple[int, int]:
-    """Return after how many faults delivery recovered, and of how many that is known.
+    """Return after how many faults delivery recovered, and for how many that is known.
 
     It is not known if nothing was delivered before a fault or expected after it.
     """
@@ -250,7 +250,7 @@ def _time(recovery: float | None, *, known: bool) -> str:
 
 
 def orphans(tables: RunTables) -> Iterator[str]:
-    """Yield which topics lost the one node that serves them, and that nobody took over."""
+    """Yield a line for each fault that took the one node that serves some topics."""
     scenario = tables.scenario
     service = service_of(scenario.protocol.name)
     if not issubclass(service, DecisionPoint) or service.hashing is not NodeHash:
@@ -327,7 +327,7 @@ def _text(value: float, unit: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Recovered(MeasuredMetric):
-    """A share of few faults, which comparisons write as the number of them."""
+    """A share of few faults, which comparisons write as numbers."""
 
     living: str = ""
 

@@ -1,4 +1,4 @@
-"""Runs: what is known of each before any table, from its folder and the extent of its captures.
+"""Runs: what is known of each before any table, from its folder and its captures' extent.
 
 Time 0.  `run.json` has the Unix time of the scenario's time 0.  If a killed run left none, it is
 worked out from the publications: the driver sends each at its time in the scenario or a little
@@ -8,9 +8,9 @@ The end.  The length of the run in `run.json` counts, or the last packet if that
 protocols without beacons are silent between events.  If it was killed, or captures are damaged, the
 last packet is the end.
 
-These facts are rows of the driver, so queries run to find them.
+The driver holds these facts as rows, so queries run to find them.
 
-Outages.  Nodes are down on purpose by faults of the scenario, or made at the prompt.  A node app
+Outages.  Nodes are down on purpose, by faults of the scenario or made at the prompt.  A node app
 that has crashed has no subscriptions, whatever its clients ask for meanwhile.  A node
 whose radio fails keeps them, but can be given nothing.  Both are known without the captures.
 """
@@ -44,7 +44,7 @@ from spark_analysis.measures.measure import Version
 VERSION: Final = Version(1, "21ebfbf6ac0f")
 
 SETTLE: Final = 2.0
-"""Seconds before the end of a run after which an event is not settled, by default."""
+"""Seconds before the end of a run: later events are not settled, by default."""
 
 _WIDTHS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)
 
@@ -175,7 +175,7 @@ def run_facts(
     settle: float,
     damaged: Collection[str] = (),
 ) -> list[Facts]:
-    """Return what is known of each run before any table; of those `damaged` captures may lack."""
+    """Return what is known of each run before any table; in `damaged` runs captures may lack."""
     facts = []
     for run in runs:
         scenario, record = run.scenario, run.record
@@ -213,7 +213,7 @@ END_NS: Final = 2**62
 
 SILENT: Final = [RUN, RECEIVER, column("silent_ns", LONG, "Unix time of the beginning, ns"),
                  column("heard_ns", LONG, "Unix time of the end, ns; exclusive")]  # fmt: skip
-"""A node was in reach of nobody."""
+"""A node was out of everybody's reach."""
 
 
 class Outage(NamedTuple):
@@ -226,7 +226,7 @@ class Outage(NamedTuple):
 
 
 def with_parameters(inputs: Inputs, declaration: type[Any]) -> list[Run]:
-    """Return the runs of protocols that have all parameters of a dataclass, as its heirs do."""
+    """Return the runs of protocols that have all parameters of a dataclass, as subclasses do."""
     return [run for run in inputs.runs if has_parameters(run.scenario.protocol.name, declaration)]
 
 

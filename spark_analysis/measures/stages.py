@@ -1,8 +1,8 @@
 """Stages: where the time of each delivery went, from frame to frame of its event.
 
-The way of an event to a subscriber is followed backwards through the captures.  A NOTIFY carries
-the hops of the frame that brought the event; that frame is the first so received at the
-subscriber's node.  Its transmission is the last of the same frame in the capture of its sender;
+The path of an event to a subscriber is followed backwards through the captures.  A NOTIFY carries
+the hops of the frame that brought the event; that frame is the first with as many that was received
+at the subscriber's node.  Its transmission is the last of the same frame in its sender's capture;
 what made the sender transmit is the first reception there with one hop less, for the same final
 destination if there is one (a broker changes it), and of a broadcast that lists its addressees only
 if the node is one; and so on to the first hop, which the
@@ -92,7 +92,7 @@ SPLIT: Final = run_schema(
     column("air_p50", DOUBLE, "s on the air in a delivery, median"),
     column("nodes_p50", DOUBLE, "s in nodes in a delivery, median"),
 )
-"""Where the time of one run's deliveries passed: `medium` and `relay` are on the air."""
+"""Where the time of one run's deliveries was spent: `medium` and `relay` are on the air."""
 
 ON_AIR: Final = run_schema(
     column("kind_name", STRING, "HELLO, EVENT, ...; `other` if not a testbed frame"),
@@ -193,7 +193,7 @@ def _steps(
 
 
 def _arrival(candidates: Iterable[Seen], caused: Seen, destination: int) -> Seen | None:
-    """Return the reception that made a node do something: the first, of those most likely."""
+    """Return the reception that made a node do something: the first of the most likely ones."""
     likely = (destination, ANY_NODE, BROADCAST)
     arrival: Seen | None = None
     best = 0

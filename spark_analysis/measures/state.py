@@ -6,9 +6,9 @@ What a node keeps follows from what its radio sent and heard.  Every `STEP` seco
                     not beyond the nominal range, if the protocol does not use those
     adjacent        those of them in its own cell and the eight around it, which routing uses
     advertisements  and subscriptions that were sent in the cell in which it is, by itself or by
-                    another node of it, and not refreshed longer than `subscription_timeout` ago
+                    another node in it, and were refreshed within `subscription_timeout`
 
-Cells are those of the scenario's positions.  A node's own cell is its position, and no entry.
+Cells are those of the scenario's positions.  A node's own cell is its position, not an entry.
 `bytes` are those that an entry took when last sent: of a neighbour, the body of its beacon.
 
 Protocols without rendezvous cells have no rows, and cost no query.
@@ -236,7 +236,7 @@ def state_tables(tables: RunTables) -> list[TextTable]:
     return [
         TextTable(
             "State of a node",
-            "What nodes keep, from beacons and from what is told in cells: over nodes and time.",
+            "What nodes keep, from beacons and from what is sent in cells: over nodes and time.",
             ("what", "mean", "most", "mean at the end"),
             rows,
             words=1,
@@ -253,7 +253,7 @@ STATE_BYTES: Final = MeasuredMetric(
         make=lambda inputs: mean_a_run(inputs.of(STATE), "bytes", "state_bytes"),
     ),
     title="State of a node, bytes",
-    caption="Bytes of the neighbours, advertisements and subscriptions that a node keeps, as told; "
+    caption="Bytes of the neighbours, advertisements and subscriptions that a node keeps, as sent; "
     "mean over nodes and time.",
     unit="bytes",
     text=to_units,
@@ -277,7 +277,7 @@ STATE_ENTRIES: Final = MeasuredMetric(
     if_known=True,
     tile="State of a node",
     detail=lambda tables: (
-        "neighbours, advertisements and subscriptions, mean; told in "
+        "neighbours, advertisements and subscriptions, mean; sent in "
         f"{to_units(tables.value(STATE_BYTES.column))} bytes"
     ),
     heading="entries a node",

@@ -2,8 +2,8 @@
 
 A subscription begins with a client's SUBSCRIBE and ends with an UNSUBSCRIBE, with a SUBSCRIBE of
 the same number for something else, or `LEASE` after the last SUBSCRIBE, if that is earlier.  A node
-app that a fault of the scenario kills forgets all of its subscriptions, and takes none until it is
-back (`measures.runs`).
+app that a fault of the scenario kills forgets all of its subscriptions, and accepts none until it
+is back (`measures.runs`).
 """
 
 from __future__ import annotations

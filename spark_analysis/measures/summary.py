@@ -1,6 +1,6 @@
-"""Summary: one row a run, from the other tables.  Its columns are the metrics.
+"""Summary: one row per run, from the other tables.  Its columns are the metrics.
 
-A metric of a new column is a file beside this with `METRICS`: it is found, and nothing else
+A metric with a new column is a file beside this one with `METRICS`: it is found, and nothing else
 changes.
 """
 
@@ -27,7 +27,7 @@ from spark_analysis.report.metric import MeasuredMetric
 VERSION: Final = Version(1, "7f619c0d59fb")
 
 MEASURED: Final[tuple[MeasuredMetric, ...]] = tuple(declared("METRICS"))
-"""The metrics of the other files that bring a column of their own, by the names of the files."""
+"""The metrics of the other files that have columns of their own, by the names of the files."""
 
 _COLUMNS: Final = (
     RUN,
@@ -96,8 +96,8 @@ _COUNTS: Final = tuple(
 def _make(inputs: Inputs) -> DataFrame:
     """Return `SUMMARY`.
 
-    Its columns are joined in the driver: Spark takes longer to plan joins of one row a run than to
-    make all the rows that they join.
+    Its columns are joined in the driver: Spark takes longer to plan joins of one row per run than
+    to make all the rows that they join.
     """
     rows: dict[str, dict[str, Any]] = {row.run: row._asdict() for row in inputs.once(facts)}
     events = inputs.of(EVENTS)

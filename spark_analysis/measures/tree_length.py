@@ -1,7 +1,7 @@
 """Tree length: how many links an event is sent over, however often.
 
-A link is a sender and the node, or all nodes, that it sends to: so many transmissions of an event
-are needed if what goes the same way goes together.
+A link is a sender and the node, or all nodes, that it sends to: this is how many transmissions an
+event needs if copies for the same next hop go together.
 """
 
 from __future__ import annotations

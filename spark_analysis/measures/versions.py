@@ -1,6 +1,6 @@
 """Versions of measures: which rows of a sweep outlive a change of the code that made them.
 
-A point of a sweep is simulated once, and nothing is kept of its packets unless it is asked for:
+A point of a sweep is simulated once, and none of its packets are kept unless that is asked for:
 what was measured of it stays.  So each measure has a `VERSION`, a number, and a row is marked with
 those of all measures that it is made of.  A row of other versions is not used: it is made again
 from the point's frames if they were kept, else the point runs again.
@@ -12,7 +12,7 @@ layout of the source are not in it.  A test compares it, and `python -m spark_an
     --renew      write the hashes of files whose code has changed, and raise their versions
     --same-rows  write the hashes alone, if the change gives the same rows (another name, say)
 
-Not in the hash is what queries use of other folders: decoding has a version of its own
+The hash does not cover what queries use of other folders: decoding has a version of its own
 (`spark_analysis.captures.materialise.FORMAT`), and messages, mobility and radio are part of what
 points are simulated by, which their keys follow from (`spark_analysis.sweeps.spec`).
 """
@@ -39,7 +39,7 @@ _OTHERS: Final = frozenset(f"{_FOLDER}.{name}" for name in ("__main__", "measure
 _TABLES: Final = "spark_analysis.engine.tables"
 _QUERIES: Final = frozenset(f"{_TABLES}.{name}" for name in ("Query", "Table", "SummaryColumn"))
 _OF_METRIC: Final = "measure"
-"""The argument of a metric that makes its column; the others are how it is shown."""
+"""The argument of a metric that makes its column; the others say how it is shown."""
 _SUMMARY: Final = f"{_FOLDER}.summary"
 _VERSION: Final = re.compile(r'^VERSION: Final = Version\((\d+), "(\w*)"\)$', re.MULTILINE)
 
@@ -49,7 +49,7 @@ _PASSED: Final = frozenset({"ctx", "kind", "type_comment"})
 
 @dataclass(frozen=True)
 class Stated:
-    """What a file says: the version of its rows, and the hash of the code that makes them."""
+    """What a file states: the version of its rows, and the hash of the code that makes them."""
 
     number: int
     code: str
@@ -241,7 +241,7 @@ def versions_of(metadata: Mapping[bytes, bytes] | None) -> Mapping[str, int]:
 
 
 def differences(versions: Mapping[str, int]) -> str:
-    """Return how versions of other rows differ from those of now, in words; empty if they do not.
+    """Return in words how versions of other rows differ from the current; empty if they do not.
 
     For example "delay 1, now 2".
     """

@@ -2,7 +2,7 @@
 
 The first counts the verdicts.  The others are the paper's `Sentence`s: words with names in braces,
 and for each name a function of the base's results.  A sentence that has nothing to say, since its
-points are not there, is left out.  A paper without sentences gets its claims, what fails first.
+points are not there, is left out.  A paper without sentences gets its claims, failures first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spark_analysis.papers.claims import Claim, Finding, Verdict, clusters, toge
 from spark_analysis.report.quantities import count, number
 
 SENTENCES: Final = 5
-"""Most of an answer, the count of the verdicts included."""
+"""Most sentences of an answer, the count of the verdicts included."""
 
 Value = Callable[[pd.DataFrame, Sequence[Finding]], str | None]
 """Returns the text of a name from the base's points and findings; None if they do not have it."""

@@ -37,7 +37,7 @@ from spark_analysis.report.quantities import number
 from spark_analysis.sweeps.pairing import SEED, difference, grouped
 
 CLOSED_FORM: Final = "closed form"
-"""Measure of what a formula gives, or a model without the system: pages show it beside."""
+"""Measure of what a formula gives, or a model without the system: shown beside the others."""
 
 
 class Verdict(StrEnum):
@@ -64,7 +64,7 @@ class Comparison:
     bound: str = ""
     """What the value is to be, in words; empty if that is above 0, or a factor on a side of 1."""
     note: str = ""
-    """What a reader has to know of it besides, such as which runs it leaves out."""
+    """What else a reader has to know of it, such as which runs it leaves out."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ _CLUSTER: Final = "_cluster"
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure with its numbers: curves by panel and by name; `name` is its own in the paper."""
+    """A figure with its numbers: curves by panel and by name; `name` is unique in the paper."""
 
     name: str
     figure: Figure

@@ -1,7 +1,7 @@
 """What a paper is: a published evaluation, described so that it can be repeated and judged.
 
 A paper is one module with a `PAPER`, and one line in `spark_analysis.papers.registry`.  Everything
-that is peculiar to it stands there; what runs, draws and judges papers knows none of them.
+that is peculiar to it stands there; the code that runs, draws and judges papers knows none of it.
 
 A paper has **studies**: sets of points over axes of its own (speed, number of nodes, rendezvous
 cells, ratio of rates).  The points of a study are runs of a topology with protocols (`SweepSpec`)
@@ -103,7 +103,7 @@ class Study:
     axes: tuple[Axis, ...]
     source: Source
     cost: Cost
-    """Measured, on any recent machine: it makes the times that `reproduce --list` shows."""
+    """Measured, on any recent machine: it gives the times that `reproduce --list` shows."""
     draws: tuple[str, ...] = (SEED,)
     """Columns that tell random draws apart: rows that are equal in them share their draws."""
     derive: Callable[[pd.DataFrame], pd.DataFrame] | None = None
@@ -206,7 +206,7 @@ class Paper:
     seeds: int | None = None
     """Seeds of the published evaluation; what that many decide stands beside the rest."""
     margins: str = ""
-    """Within what its comparisons tie, and by what measures they are made; fixed before any run."""
+    """The margins within which comparisons tie, and their measures; fixed before any run."""
     names: Mapping[str, str] = field(default_factory=dict)
     """The paper's names of protocols."""
     answer: tuple[Sentence, ...] = ()

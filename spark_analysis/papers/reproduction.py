@@ -6,7 +6,7 @@ variation does not touch are run once (see `spark_analysis.sweeps.spec` and
 
 A preset with more seeds than the published evaluation runs in rounds: first the base with as many
 seeds as that had, then its other seeds, then the variations.  After each there is a page, which
-says how far it is (`spark_analysis.papers.so_far`).  Points that were published with a page
+says how far it has come (`spark_analysis.papers.so_far`).  Points that were published with a page
 (`spark_analysis.papers.published`) stand in for those that would be run.
 
     <folder>/<study>/points/...   reproduction.html  claims.json  results.parquet
@@ -47,7 +47,7 @@ FINDINGS: Final = "claims.json"
 RESULTS: Final = "results.parquet"
 
 Report = Callable[[str, Progress], None]
-"""Called with what runs, and how far it is."""
+"""Called with what runs, and how far it has come."""
 Ways = list[tuple[Variation, Selected]]
 """The rows of each variation."""
 

@@ -37,8 +37,8 @@ class Judged:
 class Reproduction:
     """Everything that was run, the base first; failures by point, in a line.
 
-    `so_far` is how far it is, None at the end.  `selected` are all finished rows, by part: what is
-    published with the page.
+    `so_far` is how far it has come, None at the end.  `selected` are all finished rows, by part:
+    what is published with the page.
     """
 
     paper: Paper
@@ -103,7 +103,7 @@ def at_points_of(base: pd.DataFrame, other: pd.DataFrame, paper: Paper) -> pd.Da
 
 
 def findings_of(result: Reproduction) -> list[dict[str, Any]]:
-    """Return the findings for programs, by variation, and how far they are if unfinished."""
+    """Return the findings for programs, by variation, and how far it has come if unfinished."""
     so_far = {} if result.so_far is None else {"so_far": asdict(result.so_far)}
     return [{**_as_json(judged), **so_far} for judged in result.judged]
 

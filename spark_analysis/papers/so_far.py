@@ -1,4 +1,4 @@
-"""How far a preset is: which seeds of which study are whole.
+"""How far a preset has come: which seeds of which study are whole.
 
 A seed of a study is **whole** if all its points are there, of every system and at every value of
 the axes.  Results that are shown before a preset is finished are of whole seeds only: the design
@@ -53,7 +53,7 @@ def _seeds(part: Part) -> list[int | None]:
 
 
 def so_far_of(shown: Sequence[tuple[Part, Container[str]]]) -> SoFar | None:
-    """Return how far the shown points of a plan are; None if they are all there."""
+    """Return how much of a plan the shown points are; None if all are there."""
     planned: dict[bool, set[tuple[str, str]]] = {False: set(), True: set()}
     done: dict[bool, set[tuple[str, str]]] = {False: set(), True: set()}
     for part, there in shown:

@@ -30,9 +30,9 @@ MOST_ROADS: Final = 4_000
 def replay_data(tables: RunTables) -> dict[str, Any] | None:
     """Return the replay of a run; None if its captures have not been decoded.
 
-    Keys: `duration`, `area`, `range`, `nodes` (names and roles), `tracks` (a node: number of
-    waypoints, then time, x, y of each), `links` (a, b, number of stretches, then begin and length
-    of each), `events` and `hops` (below), `load` (a node and bucket: frames sent, received),
+    Keys: `duration`, `area`, `range`, `nodes` (names and roles), `tracks` (per node: number of
+    waypoints, then time, x, y of each), `links` (a, b, number of stretches, then start and length
+    of each), `events` and `hops` (below), `load` (per node and bucket: frames sent, received),
     `topics`, `marks` (what happened to the network), `notes` (what is left out).
     """
     run = tables.run
@@ -77,7 +77,7 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
 def shown(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the template `replay.html` needs, from `replay_data`."""
     return {
-        "title": "The run again, from its captures",
+        "title": "The run replayed from its captures",
         "legend": legend(data["window"], access_points=any(n["point"] for n in data["nodes"])),
         "feed": "replay_data.js",
         "notes": data["notes"],
@@ -214,7 +214,7 @@ def _notes(event_hops: Hops, heard: LinkHistory, tables: RunTables) -> list[str]
     if heard.left_out:
         notes.append(f"Links left out: {heard.left_out}, the shortest-lived.")
     if tables.scenario.contacts is not None:
-        notes.append("Contacts have no places: stations stand on a circle.")
+        notes.append("Contacts have no positions: stations are drawn on a circle.")
     if tables.summary.get("epoch_estimated"):
         notes.append("Time 0 is estimated from the captures, and positions with it.")
     return notes

@@ -75,7 +75,7 @@ def has_frames(run: Run) -> bool:
 
 
 class _ColumnIndices(NodeIndices):
-    """The same for columns of decoded captures."""
+    """Indices of nodes for columns of decoded captures."""
 
     def of_names(self, names: pa.Array[Any]) -> Ints:
         """Return the indices of captures' nodes, -1 for those that are not in the scenario."""

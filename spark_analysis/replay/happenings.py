@@ -77,7 +77,7 @@ def legend(window: float, *, access_points: bool) -> str:
     rings = "published (red), notified (green)" + ", handed over (purple)" * access_points
     return (
         f"Blue lines: {heard} within the last {number(window)} s. Orange: frames of events on "
-        f"their way, broadcasts to all who received them (of more than 150 nodes: to whom they "
-        f"were new). Rings: {rings}. Crosses and dashed lines "
+        f"their way, broadcasts to all who received them (with more than 150 nodes: to those for "
+        f"whom they were new). Rings: {rings}. Crosses and dashed lines "
         "in red: what failed. Click a node for its traffic, a frame for its event."
     )

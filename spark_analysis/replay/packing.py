@@ -1,4 +1,4 @@
-"""Whole numbers as text: LEB128, seven bits a byte, low ones first, then base 64.
+"""Whole numbers as text: LEB128, seven bits per byte, low ones first, then base 64.
 
 Most of what a replay holds are small differences and indices, which take a byte each.  Signed
 numbers are interleaved (0, -1, 1, -2, ...) first.  `replay_data.js` reads it back.

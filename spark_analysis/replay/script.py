@@ -61,7 +61,7 @@ def script_replay(tables: ScriptTables) -> dict[str, Any] | None:
 def shown(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the template `replay.html` needs."""
     return {
-        "title": "The run again",
+        "title": "The run replayed",
         "legend": "Blue lines: associations, and neighbours in a cell or mesh that heard each "
         f"other in the last {KEPT:g} s. Purple rings: a station changes its access point. "
         "Click a node for its traffic.",
@@ -88,7 +88,7 @@ def _tracks(positions: pd.DataFrame, index: Mapping[str, int], low: pd.Series) -
 def _links(
     tables: ScriptTables, node_of: Mapping[str, int | None], seconds: float
 ) -> Iterator[int]:
-    """Yield for each pair of linked nodes a, b, how often, and begin and length of each, 0.1 s."""
+    """Yield for each pair of linked nodes a, b, how often, and start and length of each, 0.1 s."""
     spans: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for receiver, sender, begin, end in (
         *_associations(tables.associations, seconds),

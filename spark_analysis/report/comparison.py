@@ -247,7 +247,7 @@ def _overhead(names: Sequence[str], runs: Sequence[RunTables]) -> Drawing:
 def overhead_bars(
     names: Sequence[str], kinds: Sequence[str], frames: Array, delivered: Array
 ) -> Drawing:
-    """Draw frames per delivered event, stacked by kind: `frames` has a row a run, columns kinds."""
+    """Draw frames per delivered event, stacked by kind: `frames` has a row per run."""
     title = "Overhead"
     caption = (
         "Frames sent on all radios for one delivered event, by message kind; radio captures. Runs "

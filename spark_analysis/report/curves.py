@@ -25,19 +25,19 @@ from spark_analysis.report.quantities import number, printable
 from spark_analysis.report.scenario_text import plain
 
 OF_MEANS: Final = "Mean with its 95 % confidence interval."
-"""Ends the caption of what is drawn so."""
+"""Ends the captions of figures drawn this way."""
 MARKERS: Final = ("o", "s", "D", "^", "v", "P")
 LINES: Final[tuple[Any, ...]] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 APART: Final = 0.009
-"""Of the width: how far curves stand apart, so that intervals do not hide each other."""
+"""Share of the width by which curves stand apart, so that intervals do not hide each other."""
 COLUMNS: Final = 2
 """Panels side by side."""
 LABEL: Final = 52
-"""Letters in the width of a figure, of its labels."""
+"""Letters of a label that fit in the width of a figure."""
 LEGEND: Final = 56
-"""Letters in the width of a figure, of its legend."""
+"""Letters of a legend that fit in the width of a figure."""
 WIDE: Final = 20
-"""Last over first value from which the axis is logarithmic."""
+"""Ratio of the last to the first value from which the axis is logarithmic."""
 
 
 @dataclass(frozen=True)

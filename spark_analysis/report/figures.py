@@ -46,7 +46,7 @@ TOOLTIP_BARS: Final = 400
 DELIVERY_CAPTION: Final = (
     "Each event counts at the time at which its publisher's client sends PUBLISH. Expected: "
     "clients whose subscription matched at that time. Received: those of them that their node "
-    "notified (NOTIFY), whenever."
+    "notified (NOTIFY), at any time."
 )
 HOP_CURVES: Final = len(svg.ORDINAL)
 
@@ -123,8 +123,8 @@ def delivery_over_time(
 ) -> Drawing:
     """Draw expected and received deliveries by the time the event was published.
 
-    One element a bucket of time: its start and width in seconds into the run, what was expected of
-    the events published in it and what was received, and whether all of them are settled.
+    One element per bucket of time: its start and width in seconds into the run, what was expected
+    of the events published in it and what was received, and whether all of them are settled.
     `marks` are times, seconds into the run, at which something happened: they get numbers.
     `faults` are the beginnings and ends of what failed on purpose, seconds.
     """
@@ -232,7 +232,7 @@ class HopClass(NamedTuple):
 
 
 def hop_classes(delays: Array, hops: npt.NDArray[np.int64]) -> list[HopClass]:
-    """Split delays by hop count: of many, into `HOP_CURVES` classes of about as many deliveries.
+    """Split delays by hop count: if there are many, into `HOP_CURVES` classes of similar size.
 
     A hop count below 0 is not known.
     """
@@ -331,7 +331,7 @@ def overhead_by_kind(kinds: Sequence[str], frames: Array, octets: Array, deliver
     caption = (
         "Frames that left a radio interface: captured there with the node's own address, "
         "so every hop of every message counts once. Bytes are Ethernet frames as "
-        "captured; 802.11 headers, acknowledgements and retries below them are not in them."
+        "captured; 802.11 headers, acknowledgements and retries below them are not included."
     )
     if not len(kinds) or not frames.sum():
         return empty_drawing(title, caption, "No frame was sent on the radio.")
@@ -355,7 +355,7 @@ def overhead_by_kind(kinds: Sequence[str], frames: Array, octets: Array, deliver
             axes.bar_label(bars, texts, padding=4, fontsize=11)
             axes.grid(visible=False, axis="y")
             axes.tick_params(axis="y", length=0)
-    per_event = f", {frames.sum() / delivered:.1f} a delivered event" if delivered else ""
+    per_event = f", {frames.sum() / delivered:.1f} per delivered event" if delivered else ""
     description = f"{count(frames.sum())} frames{per_event}. " + " ".join(
         f"{printable(kinds[index])}: {count(frames[index])} frames, {quantity(octets[index], 'B')}."
         for index in order[::-1]

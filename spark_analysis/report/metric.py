@@ -1,7 +1,7 @@
-"""What a metric is: a number a run, from the summary, and how it is written.
+"""What a metric is: a number of a run, from the summary, and how it is written.
 
-Metrics stand beside the queries that they are made of (`spark_analysis.measures`).  One that
-brings a column of the summary along is a `MeasuredMetric`.
+Metrics stand beside the queries that they are made of (`spark_analysis.measures`).  One that adds
+a column to the summary is a `MeasuredMetric`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LARGE: Final = 999.5
 
 
 def significant(value: float) -> str:
-    """Return a number as comparisons write it; how pages do is no part of what makes a row."""
+    """Return a number as comparisons write it; how pages write it does not affect any row."""
     if math.isnan(value):
         return "–"
     return f"{value:.3g}" if abs(value) < LARGE else f"{value:,.0f}"
@@ -81,7 +81,7 @@ class Metric:
     """Words on the terminal, with `{value}` and other columns of the summary in them."""
 
     agreement: AgreementBound | None = None
-    """Comparisons of two backends have it as a criterion, of runs that have a value."""
+    """Comparisons of two backends have it as a criterion, for runs that have a value."""
 
     def cell(self, tables: RunTables) -> str:
         """Return what a comparison says of a run."""
@@ -115,7 +115,7 @@ class Tile:
 
 
 def tiles(tables: RunTables, metrics: Iterable[Metric]) -> list[Tile]:
-    """Return the key figures; of metrics that only some runs have a value of, if this one has."""
+    """Return the key figures; metrics that only some runs have, only if this run has them."""
     return [
         Tile(metric.tile, metric.text(tables.value(metric.column)), metric.detail(tables))
         for metric in metrics

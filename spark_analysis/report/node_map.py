@@ -25,7 +25,7 @@ from spark_analysis.report.quantities import count, number, printable
 VECTOR_SHAPES: Final = 1500
 NAMED_NODES: Final = 60
 RINGS: Final = 150
-"""Nodes of which the ends of trajectories have rings; among more they would hide the nodes."""
+"""Most nodes for which the ends of trajectories have rings: more would hide the nodes."""
 WIDTH: Final = 700
 HEIGHT: Final = 560
 STRENGTHS: Final = ((0.9, "90 % and more"), (0.5, "50 to 90 %"), (0.0, "less"))
@@ -131,7 +131,7 @@ def _caption(
     parts.append(links_are)
     if radio_range and visible:
         parts.append(
-            f"The dotted circle has the radio range of {number(radio_range)} m about one node."
+            f"The dotted circle shows the radio range of {number(radio_range)} m about one node."
         )
     elif radio_range:
         parts.append(f"The radio range, {number(radio_range)} m, is wider than the map.")
@@ -148,7 +148,8 @@ def crowded(nodes: int, *, rings: bool = False) -> str:
         return ""
     no_rings = " and the ends of trajectories no rings" if rings and nodes > RINGS else ""
     return (
-        f" Of more than {NAMED_NODES} nodes marks have no names{no_rings}: point at one to read it."
+        f" With more than {NAMED_NODES} nodes, marks have no names{no_rings}: point at one to see "
+        "its name."
     )
 
 

@@ -95,5 +95,5 @@ def moment(started: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text with every character that has no glyph, or turns the line round, replaced."""
+    """Return text with every character replaced that has no glyph or reverses the line."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)

@@ -62,7 +62,7 @@ _STYLE: Final[Mapping[str, Any]] = {
     "svg.fonttype": "none",
     "pdf.fonttype": 42,  # whole outlines, which editors and journals take
     "figure.facecolor": "none",
-    "savefig.dpi": 108,  # of what is drawn as a picture, 1.5 pixels a CSS pixel
+    "savefig.dpi": 108,  # of what is drawn as a picture, 1.5 pixels per CSS pixel
     "font.size": 12,
     "axes.facecolor": "none",
     "axes.edgecolor": MUTED,

@@ -36,7 +36,7 @@ class TextTable:
 
 
 def sums(frame: pd.DataFrame, by: str, columns: Sequence[str]) -> pd.DataFrame:
-    """Sum `columns` by `by`, nulls as 0; one row a group, in the order of the group's name."""
+    """Sum `columns` by `by`, nulls as 0; one row per group, in the order of the group's name."""
     import pandas as pd
 
     return frame.assign(**{name: pd.to_numeric(frame[name]).fillna(0) for name in columns}).groupby(

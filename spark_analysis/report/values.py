@@ -22,12 +22,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 MOST: Final = 4_000
-"""Points of a collection of lines that are written; of more only their number is."""
+"""Most points of a collection of lines that are written; of more, only their number is."""
 NAMED: Final = ("panel", "series", "part", "x", "y", "low", "high", "note")
 
 
 class Written(FuncFormatter):
-    """Ticks as a text; values over `factor` are in the unit that the axis' label or `unit` says."""
+    """Ticks as text; values divided by `factor` are in the unit of the axis' label or `unit`."""
 
     def __init__(self, text: Any, factor: float = 1.0, unit: str = "") -> None:
         super().__init__(text)
@@ -54,8 +54,8 @@ class Row(NamedTuple):
 def as_csv(figure: Figure, notes: Mapping[str, str]) -> str:
     """Return what a figure shows as CSV with a header, empty if nothing is shown.
 
-    A row a point; columns that would be empty are left out.  `notes` maps the `gid` of artists to
-    notes for a reader.
+    One row per point; columns that would be empty are left out.  `notes` maps the `gid` of artists
+    to notes for a reader.
     """
     panels = [axes for axes in figure.axes if axes.axison]
     labels = [(_label(figure, axes, "x"), _label(figure, axes, "y")) for axes in panels]

@@ -34,7 +34,7 @@ class Difference:
     interval: Interval
     """First less second, unscaled; its level follows from `comparisons`."""
     comparisons: int
-    """How many of this quantity are made."""
+    """How many comparisons of this quantity are made."""
 
     @property
     def decided(self) -> bool:

@@ -269,7 +269,7 @@ def difference_drawings(gaps: Sequence[Difference], axis: str) -> list[tuple[str
             curve.append((native(value[1]), gap.interval))
         caption = (
             f"{quantity.caption} Of runs that share their draws; bars: intervals that all hold "
-            f"together at 95\u202f% ({len(of_quantity)} comparisons). One without 0 decides."
+            f"together at 95\u202f% ({len(of_quantity)} comparisons). One leaving out 0 decides."
         )
         drawing = multiples(
             replace(

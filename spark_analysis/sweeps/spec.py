@@ -1,4 +1,4 @@
-"""What a sweep is asked for, and the points that it consists of.
+"""What is asked of a sweep, and the points that it consists of.
 
 A spec is a product of protocols, varied values and seeds.  Points of one seed share everything that
 is drawn (placement, motion, workload, names of topics, losses) as far as their parameters allow, so

@@ -52,7 +52,7 @@ PARTITIONS: Final = 16
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep is."""
+    """How far a sweep has come."""
 
     doing: str
     done: int
@@ -93,7 +93,7 @@ def run_sweep(
     only: Container[str] | None = None,
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> SweepOutcome:
-    """Run what a spec asks for and has not been run yet, or `only` the points with these keys.
+    """Run what a spec asks for and has not run yet, or `only` the points with these keys.
 
     Packets are kept only if `keep_frames`, each delivery's delay
     (`spark_analysis.sweeps.rows.DELIVERIES`) only if `keep_deliveries`; points that ran without
@@ -165,7 +165,7 @@ def _run(
     while rest:
         at_a_time = max(context.defaultParallelism, 1)
         wave, rest = take_wave(rest, at_a_time, costs)
-        # What a wave leaves is little, and every partition is a task at each of many steps.
+        # A wave leaves little, and every partition is a task at each of many steps.
         spark.conf.set("spark.sql.shuffle.partitions", min(at_a_time, PARTITIONS))
         paths = [sweep.path(point) for point in wave]
         kept = {path for path in map(sweep.path, filter(sweep.stale, wave)) if ran(path)}
@@ -185,7 +185,7 @@ def _run(
 
 
 class _Report:
-    """Tells how far a sweep is while a wave runs; a point that has ended is not looked at again."""
+    """Reports how far a sweep has come while a wave runs; ended points are not looked at again."""
 
     def __init__(
         self,

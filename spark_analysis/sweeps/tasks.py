@@ -35,7 +35,7 @@ FAILURE: Final = "failed.txt"
 COST: Final = "processor_seconds.txt"
 """In a run's folder: what the run took, without its analysis."""
 POLL: Final = 0.3
-"""Seconds between looks at how far a job is."""
+"""Seconds between looks at how far a job has come."""
 GATHERING: Final = 2.0
 """Seconds without a new worker after which all of a cluster's workers are taken to be there."""
 PATIENCE: Final = 20

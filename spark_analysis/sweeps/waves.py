@@ -23,8 +23,8 @@ from spark_analysis.sweeps.spec import RunPoint
 
 WAVE: Final = 16
 """Fewest tasks of a wave for each that runs at a time: fewer leave less on disk until the
-analysis, which costs seconds a wave, more waste less time at its end.  A run that has ended is not
-lost with its wave."""
+analysis, which costs seconds per wave, more waste less time at its end.  A run that has ended is
+not lost with its wave."""
 LENGTH: Final = 60.0
 """Seconds that a wave of short tasks is filled up to: an analysis of them takes many seconds."""
 MOST: Final = 1024
@@ -34,7 +34,7 @@ MOST: Final = 1024
 def work(scenario: Scenario) -> float:
     """Return how much a run has to do: nodes, times seconds and operations of the workload.
 
-    It compares runs of one protocol; what a node does in a second differs from one to the other.
+    It compares runs of one protocol; what a node does in a second differs between protocols.
     """
     brokers = len(scenario.nodes) + len(scenario.access_points)
     return brokers * (scenario.duration + len(scenario.workload))

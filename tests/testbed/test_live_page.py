@@ -146,7 +146,7 @@ def test_it_keeps_a_bounded_past_draws_while_paused_and_says_why_it_ends(
             assert f"events received so far: {EVENTS} of {EVENTS}" in told, "forgotten ones too"
             assert browser.errors() == []
             state.fails = True
-            assert clock("the run's terminal has why")
+            assert clock("the run's terminal says why")
             browser.visit(f"{address}state")
         assert capfd.readouterr().err == (
             "error: the page of --live: ValueError: no such thing; the run goes on\n"

@@ -1,8 +1,8 @@
 """Measures of a Mininet-WiFi script's run (`emulation.mn`): a file of this folder for each concept.
 
 A file has its tables' columns, the functions that make their rows, and the figures and text tables
-that the report shows of them.  Rows are made by pandas of the medium's record and of the captures
-of one run: Spark takes longer to start than all of it.
+that the report shows of them.  Rows are made by pandas from the medium's record and from the
+captures of one run: Spark takes longer to start than all of it.
 
 Times are seconds since the network was built.
 """
@@ -59,7 +59,7 @@ class ScriptTables:
     flows: pd.DataFrame
     heard: pd.DataFrame
     counters: pd.DataFrame
-    """The medium's last counters, one row a radio."""
+    """The medium's last counters, one row per radio."""
 
     @property
     def seconds(self) -> float:

@@ -58,7 +58,7 @@ FLOWS: Final = script_table(
 
 
 def flows(folder: Path, network: Mapping[str, Any]) -> pd.DataFrame:
-    """Return one row a flow (`FLOWS`) of the captures in a folder."""
+    """Return one row per flow (`FLOWS`) of the captures in a folder."""
     owners = {int(key): name for key, name in network.get("addresses", {}).items()}
     nodes = {row["interface"]: row["node"] for row in network.get("interfaces", ())}
     parts = list(_packets(folder, nodes))

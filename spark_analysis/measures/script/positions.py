@@ -59,7 +59,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
             tooltips[f"node{index}"] = f"{name} at {x:.1f}, {y:.1f} m"
             if len(kinds) <= node_map.NAMED_NODES:
                 axes.annotate(str(name), (x, y), xytext=(5, 4), textcoords="offset points")
-        # The part that the script wants drawn, if any, and everything outside it.
+        # The part that the script wants drawn, if any, extended to all nodes.
         low, high = positions.min(axis=0), positions.max(axis=0)
         for column, name in enumerate("xy"):
             low[column] = min(low[column], plot.get(f"min_{name}", 0.0 if plot else low[column]))
@@ -72,7 +72,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
         axes.set_xlabel("x, m")
         axes.set_ylabel("y, m")
     caption = (
-        "Where nodes were first (triangles: access points), and their ways. "
+        "Where nodes were first (triangles: access points), and their paths. "
         + RECORDED
         + node_map.crowded(len(kinds))
     )

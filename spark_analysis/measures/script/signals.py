@@ -72,7 +72,7 @@ def associations(samples: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 def draw_associations(tables: ScriptTables) -> Drawing:
     """Draw each station's access point over time."""
     title = "Associations over time"
-    caption = f"One row a station; a colour is an access point, a gap is none. {RECORDED}"
+    caption = f"One row per station; a colour is an access point, a gap is none. {RECORDED}"
     managed = [
         radio["interface"] for radio in tables.network["radios"] if radio["mode"] == "managed"
     ]

@@ -162,7 +162,7 @@ def _named(address: int) -> str:
 
 
 def draw_throughput(tables: ScriptTables) -> Drawing:
-    """Draw the bits a second that each radio sent."""
+    """Draw the bits per second that each radio sent."""
     title = "Sent by each radio"
     caption = "Frames in the capture of a radio with its own source address, by the second."
     curves: Curves = {}

@@ -106,7 +106,7 @@ def tree(network: CellNetwork, pair: Pair, replicas: int, tried: int) -> list[li
 
 
 def by_subscribers(nodes: int, subscribers: int, seed: int) -> dict[str, Any]:
-    """Return how long trees over several rendezvous cells are beside those over one.
+    """Return how long trees over several rendezvous cells are, compared with those over one.
 
     `length_ratio` is of distinct transmissions, `frames_ratio` of all.
     """

@@ -3,8 +3,8 @@
 The shortest run that measures paths honestly: nodes stand still and frames do not collide, so a
 beacon of every node is enough (`BEACONS`).  Then publishers advertise, subscribers subscribe, each
 publisher sends a first event, over all rendezvous cells, and once subscribers have chosen and
-pruned, a second one.  Nothing that is reported comes from the nodes' own books: what every radio
-sent and heard is recorded as it would be captured, but for the beacons.
+pruned, a second one.  Nothing that is reported comes from the nodes' own records: what every radio
+sent and heard is recorded as it would be captured, except for the beacons.
 """
 
 from __future__ import annotations
@@ -359,7 +359,7 @@ def _delays(run: CellRun) -> Iterator[float]:
 
 
 def trees(nodes: int, subscribers: int, seed: int) -> dict[str, Any]:
-    """Return how long trees over several cells are beside those over one, as `by_subscribers`."""
+    """Return how long trees over several cells and over one are, as `by_subscribers`."""
     network = CellNetwork(nodes, seed)
     pairs = network.trees(subscribers, TREES)
     lengths: dict[str, float] = {}

@@ -1,12 +1,12 @@
 """The paper's stable setting: a publisher that notifies all rendezvous cells, and a new subscriber.
 
 In section 4 "a publisher is already notifying all the rendezvous" when a subscriber comes.  Here
-each of a topic's n rendezvous cells has a keeper for that: a node whose shortest way leads over it,
-which subscribes first, takes the publisher's events there and prunes the others.  Topics whose
+each of a topic's n rendezvous cells has a keeper for that: a node whose shortest path leads over
+it, which subscribes first, takes the publisher's events there and prunes the others.  Topics whose
 publisher does not send to all n then, since no node near a cell takes it, are left out (`stable`).
 Then a subscriber comes, tries some cells, chooses and prunes.
 
-All that is sent from then on is counted, whoever sends it, but for events on their way to
+All that is sent from then on is counted, whoever sends it, except for events on their way to
 rendezvous cells and to keepers, which are sent without the subscriber, too.
 """
 
@@ -88,7 +88,7 @@ def stable(nodes: int, replicas: int, tried: int, seed: int) -> dict[str, Any]:
 
 
 def savings(nodes: int, replicas: int, seed: int) -> dict[str, Any]:
-    """Return what trying `TRIED` of so many cells saves a new subscriber, beside trying all."""
+    """Return what trying `TRIED` of so many cells, and not all, saves a new subscriber."""
     every, two = (stable(nodes, replicas, tried, seed) for tried in (0, TRIED))
     return {
         "frames_all": every["frames"],

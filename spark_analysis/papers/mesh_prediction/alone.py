@@ -1,4 +1,4 @@
-"""What a leg costs alone, without the rest of the mesh: the paper's 10,000 legs a point.
+"""What a leg costs alone, without the rest of the mesh: the paper's 10,000 legs per point.
 
 Packets depend on the leg alone: the serving broker is the central one, a packet to the ring that
 the client is in takes as many hops between brokers, and one more to the client.  Frames do not
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from spark_analysis.papers.mesh_prediction.names import BATCH, PREDICTION, PROBING
 
 CELL: Final = 250.0
-"""Metres a side of a cell."""
+"""Side of a cell, metres."""
 PROBES: Final = 10.0
 """Seconds between probes."""
 

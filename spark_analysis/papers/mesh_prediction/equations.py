@@ -70,7 +70,7 @@ def ring_distance(ring: int) -> float:
 
 
 def draws(seed: int, k: int, legs: int) -> Iterator[dict[str, Any]]:
-    """Yield the results of random legs: straight ways from the middle to uniform points.
+    """Yield the results of random legs: straight paths from the middle to uniform points.
 
     Hops are those between 8-neighbours, which is the ring of the client's cell; packets per event
     are the mean of the hops along a leg, in time.
@@ -110,7 +110,7 @@ def _ring(distance: float) -> int:
 
 
 def _mean_ring(far: float) -> float:
-    """Return the mean of the ring over a way from 0 to `far`, at even speed."""
+    """Return the mean of the ring over a path from 0 to `far`, at even speed."""
     whole = _ring(far)
     if not whole:
         return 0.0

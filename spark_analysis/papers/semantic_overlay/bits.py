@@ -15,9 +15,9 @@ from spark_analysis.papers.semantic_overlay.setting import BITS_OF_IDS
 
 
 def largest(set_bits: int) -> dict[str, float]:
-    """Return the links that a peer with so many bits has chosen, and both bounds; c is 1.
+    """Return the links that a peer with this many bits set has chosen, and both bounds; c is 1.
 
-    `set_bits` is less than the bits of an identifier less one: neighbours have a bit beside.
+    `set_bits` is less than the bits of an identifier less one: neighbours have one more bit.
     """
     own = set_bits - 1  # beside the shared one, which covers nothing here: all have it
     me = Peer(1, 0, SHARED_BIT | ((1 << own) - 1) << 1, frozenset((SHARED,)))

@@ -23,11 +23,11 @@ EVENTS: Final = 50
 def compared(nodes: int, seed: int, hashes: int = 3) -> dict[str, float]:
     """Return the messages per event, and those to peers whose identifier it does not match.
 
-    `false_positives` is the share of the peers that get an event of which no subscription matches
-    it, `by_forwarding` that of those whose identifier does not, as in the static setting.
+    `false_positives` is the share of the peers that get an event and have no subscription that
+    matches it, `by_forwarding` that of those whose identifier does not, as in the static setting.
 
     `delta` is the share of a peer's 0 bits that are * in the id cover of a link to it, over the
-    links of the peers on the way of events; `p` is the measured share of the peers that an event
+    links of the peers on the path of events; `p` is the measured share of the peers that an event
     does not match and that get it, `p_equations` and `p_of_m` what follows from `delta` by
     equations 3 to 6, and by equation 3 with the bits that the peers have set.
     """

@@ -1,9 +1,9 @@
 """The dynamic setting: peers join at random times, by the protocol itself under the virtual clock.
 
-Nothing that is reported comes from the peers' own books: joins, links and ways of events are read
-from what every host sent, as it would be captured, and deliveries from notifications of clients.
-What a table covers follows from the links that were told and the peers' subscriptions.  Heartbeats
-are left out: no peer leaves or fails, as in the paper.
+Nothing that is reported comes from the peers' own records: joins, links and paths of events are
+read from what every host sent, as it would be captured, and deliveries from notifications of
+clients.  What a table covers follows from the LINK messages and the peers' subscriptions.
+Heartbeats are left out: no peer leaves or fails, as in the paper.
 """
 
 from __future__ import annotations
@@ -153,9 +153,9 @@ def dynamic(
     """Return what figure 5 shows of one network, and the messages of a join and of an event.
 
     `uncovered` is the share of a peer's bits that none of the links that it has chosen has, `alike`
-    the share of these links whose peers have a cell in common, `uninterested` that of the peers an
-    event is sent to which no subscription of theirs matches, `nobody` the share of all deliveries
-    due that are missing since an event reached none of those that want it.
+    the share of these links whose peers have a cell in common, `uninterested` that of the peers
+    that an event is sent to without a subscription that matches it, `nobody` the share of all
+    deliveries due that are missing since an event reached none of those that want it.
     """
     assert joins in (START, RANDOM)
     assert cover in (BITS, CELLS)

@@ -215,8 +215,8 @@ def uncovered_share(overlay: StaticOverlay) -> float:
 def cause(peer: Peer, bits: int, cell: int) -> str:
     """Return why a peer gets an event that none of its filters matches.
 
-    `grid`: its cell is one of the peer's, whose filter has a part of it; `bloom`: all of its bits
-    are the peer's by a collision; `forwarding`: neither, the peer only passes it on.
+    `grid`: its cell is one of the peer's, only part of which its filters ask for; `bloom`: all of
+    its bits are the peer's by a collision; `forwarding`: neither, the peer only passes it on.
     """
     if cell in peer.cells:
         return "grid"

@@ -4,9 +4,9 @@ The bounds and margins here were fixed before anything ran; each has its reason 
 was changed after results had been seen says so in its rule: claim 7 is judged by factors, 4, 9 and
 12 have a second measure beside the first, which decides as before.
 
-Delivery is compared in points of a hundred, delay and load as factors (geometric means), since
-their values are far apart and their errors grow with them.  The paper's measure of delay is the
-mean of what was delivered, and decides.  Beside it stand the median, and the mean of what both
+Delivery is compared in percentage points, delay and load as factors (geometric means), since their
+values are far apart and their errors grow with them.  The paper's measure of delay is the mean
+of what was delivered, and decides.  Beside it stand the median, and the mean of what both
 compared systems delivered, because a system that loses events with long paths seems fast.
 
 A figure shows one mean for each speed, so what is said of a scheme as such is judged over all
@@ -285,7 +285,7 @@ def _broker_loads_less(points: pd.DataFrame) -> list[Comparison]:
 def _nodes_better(points: pd.DataFrame) -> list[Comparison]:
     """Compare each scheme over AODV with the mean of its two geographic counterparts.
 
-    With that which has a map as well.
+    Also with the one that has a map.
     """
     parts = []
     for kind in KINDS:

@@ -11,7 +11,7 @@ unless all of the k + 1 are on the same side, so the mean number of links is
     sum over links of  1 - (C(b, k+1) + C(n-b, k+1)) / C(n, k+1).
 
 Flooding by broadcasts takes n frames and no control; by unicasts a frame over every link of the
-graph in either direction, less those back to where a node had the event from: 2m - (n - 1).
+graph in either direction, less those back to the node that sent the event: 2m - (n - 1).
 At r events a second the tree pays if r (cost by flooding - cost over the sub-tree) is more than
 what its control costs in a second.
 """

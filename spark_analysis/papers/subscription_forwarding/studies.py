@@ -1,4 +1,4 @@
-"""What is run: the dials of the mix, speed, subscribers, patterns, and how the tree is mended."""
+"""What is run: the dials of the mix, speed, subscribers, patterns, and repairs of the tree."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ SYSTEMS: Final = Axis(SYSTEM, "system", names=NAMES)
 FEW_SEEDS: Final = 3
 """Seeds of what decides no claim: the dials, subscribers and patterns."""
 LONGER: Final = 2
-"""Times the duration and the seeds of runs, of those of `load`: 5 seeds of 40 s left it open."""
+"""Factor on the duration and the seeds of runs for `load`: 5 seeds of 40 s left it open."""
 REPAIR_SEEDS: Final = 2
-"""Times the seeds of runs: 5 repairs left open which order loses less."""
+"""Factor on the seeds of runs: 5 repairs left open which order loses less."""
 PAYING_SEEDS: Final = 4
-"""Times the seeds of runs: trees differ, and each costs a run of the tree alone."""
+"""Factor on the seeds of runs: trees differ, and each costs a run of the tree alone."""
 GRAPH_SEEDS: Final = 4
-"""Times the seeds of runs: a graph costs next to nothing."""
+"""Factor on the seeds of runs: a graph costs next to nothing."""
 
 
 def _derived(points: pd.DataFrame) -> pd.DataFrame:

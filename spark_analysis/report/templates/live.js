@@ -1,5 +1,5 @@
 "use strict";
-// A run that goes on, as the model of `replay.js`: what `testbed.live` tells, asked for again and again.
+// A run that goes on, as the model of `replay.js`: what `testbed.live` reports, polled.
 (() => {
   const part = (id) => document.getElementById(id);
   const scene = JSON.parse(part("replay-data").textContent);
@@ -160,7 +160,7 @@
     part("counts").textContent = update.published === undefined ?
       update.linked + " of " + update.radios + " radios have an access point" :
       update.published + " events published, " + update.delivered + " deliveries of " + update.expected +
-      " expected, by what is captured so far";
+      " expected, as captured so far";
     const now = marks.filter((mark) => mark.kind === "handover" ? until - mark.time < 5 :
       mark.time <= update.time && (mark.kind === "" ? update.time - mark.time < 5 : update.time < mark.until));
     part("faults").textContent = now.length ? "Now: " + now.map((mark) => mark.text).join("; ") : "";
@@ -178,7 +178,7 @@
     try {
       const answer = await fetch("state?since=" + next);
       if (!answer.ok) {
-        part("clock").textContent += " (this page's process has failed: the run's terminal has why)";
+        part("clock").textContent += " (this page's process has failed: the run's terminal says why)";
         end();
         return;
       }

@@ -6,7 +6,7 @@
 //   area, range, roads metres
 //   nodes              name, role (1: publishes, 2: subscribes), point (an access point), track
 //                      ([[s, x, y], ...], by time), load ([[sent, received], ...], frames in each
-//                      `width` seconds), told ([[s, [line, ...]], ...]: further lines to show),
+//                      `width` seconds), details ([[s, [line, ...]], ...]: further lines to show),
 //                      older (published, due, got: numbers of events that were dropped)
 //   links, linked      a, b, start, end; the verb of a node that has one, as "hears"
 //   events             publisher, sequence, topic, time, clients ({node, expected, time}), expected,
@@ -260,7 +260,7 @@ function replayOf(room, model) {
     });
     if (!model.now) {  // until then anything may still arrive
       missed = [...events.keys()].filter((index) => events[index].got < events[index].expected);
-      $("missed").replaceChildren(new Option(missed.length ? "choose of " + missed.length : "none", ""));
+      $("missed").replaceChildren(new Option(missed.length ? "choose one of " + missed.length : "none", ""));
       for (const index of missed) $("missed").add(new Option($("event").options[index + 1].text, index));
     }
     $("missed").disabled = !missed.length;

@@ -277,7 +277,9 @@ def written(tmp_path: Path, first: Side, second: Side) -> tuple[Page, Agreement]
     ]
     problems = {run.read.name: () for run in runs} | {runs[0].read.name: ("a <i>problem</i>",)}
     agreement = compare(first, second)
-    path = write_page(agreement, make_analysis(*runs, problems=problems), tmp_path / f"{STEM}.html")
+    path = write_page(
+        agreement, make_analysis(*runs, problems=problems), tmp_path / f"{STEM}-real-ideal.html"
+    )
     return Page(path.read_text(encoding="utf-8")), agreement
 
 
@@ -309,7 +311,7 @@ def test_the_page_is_self_contained_and_escapes_what_it_is_given(page: Page) -> 
     assert "<i>problem" not in page.html
     links = {address for address in page.loads() if not address.startswith(("#", "data:"))}
     reports = {f"{name}{i}/report.html" for name in ("real", "ideal") for i in range(3)}
-    assert links == reports | {"agreement.json"}
+    assert links == reports | {"agreement-real-ideal.json"}
 
 
 @pytest.mark.slow

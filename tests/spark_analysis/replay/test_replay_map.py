@@ -131,7 +131,7 @@ def test_wheel_keys_and_buttons_zoom_and_drags_pan(browser: browsers.Browser) ->
 
 def test_missed_events_are_listed_and_jumped_to(browser: browsers.Browser) -> None:
     listed = browser.text(PART.format("missed"))
-    assert listed.splitlines()[0].strip() == "choose of 2"
+    assert listed.splitlines()[0].strip() == "choose one of 2"
     assert "10.00 s, sta1 2: 1 of 2" in listed
     browser.type(PART.format("map"), "iiiiiiii")
     browser.run(

@@ -199,7 +199,7 @@ def test_any_delay_has_an_axis(delays: list[float]) -> None:
 def test_overhead_labels_frames_and_bytes() -> None:
     found = words(parsed_once(kinds))
     assert {"HELLO", "EVENT", "60", "20", "4.44 kB", "12 kB", "sent, kB"} <= set(found)
-    assert "80 frames, 8.0 a delivered event" in numbers(drawn(kinds)[0])
+    assert "80 frames, 8.0 per delivered event" in numbers(drawn(kinds)[0])
 
 
 def test_load_is_sorted_and_leaves_out_what_is_unknown() -> None:
