@@ -75,7 +75,7 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
         ),
         "georendezvous": Protocol(
             "georendezvous:GeoRendezvous",
-            "several rendezvous cells per topic, by cell hash routing; the shortest path wins",
+            "several rendezvous cells per topic, by cell hash routing; shortest path wins",
         ),
         "rendezvous-aodv": Protocol(
             "over_aodv:RendezvousAodv", "publishers get subscribers from the node a topic hashes to"

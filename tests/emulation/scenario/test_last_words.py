@@ -86,7 +86,7 @@ def test_a_run_whose_disk_is_full_says_so(disk: Path) -> None:
     assert facts(folder)["ended"] == "failed"
     (problem,) = facts(folder)["problems"]
     lost = problem.removeprefix("the run failed: No space left on device; ").split(" ")
-    assert lost[1:] == ["packets", "are", "in", "no", "capture"]
+    assert lost[1:] == ["packets", "were", "not", "captured"]
     assert int(lost[0]) > 0
 
 

@@ -269,7 +269,7 @@ def test_a_crowded_map_says_what_it_leaves_out(nodes: int, names: int, rings: bo
     assert len(axes.texts) == names
     assert ("end" in {line.get_label() for line in axes.lines}) == rings
     assert ("have no names" in drawing.caption) == (names == 0)
-    assert ("point at one to read it" in drawing.caption) == (names == 0)
+    assert ("point at one to see its name" in drawing.caption) == (names == 0)
     assert ("ends of trajectories no rings" in drawing.caption) == (not rings)
     assert drawing.tooltips["node7"].startswith("n7 ("), "where the name is instead"
 
