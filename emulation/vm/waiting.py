@@ -82,7 +82,7 @@ class MachineBackend:
 
 
 def memory_for(nodes: int) -> int:
-    """Return how much memory the guest gets, MiB: a power of two, as each size is booted anew."""
+    """Return how much memory the guest gets, MiB: a power of two, as each size has its own boot."""
     needed = MEMORY_OF_NONE + MEMORY_OF_A_NODE * nodes
     return max(MEMORY, 1 << (needed - 1).bit_length())
 

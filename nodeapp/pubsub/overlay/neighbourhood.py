@@ -35,7 +35,7 @@ from nodeapp.wire import Frame, WireError
 MAX_KNOWN: Final = 8192
 """Most peers of which a peer keeps a description."""
 REBUILD: Final = 0.2
-"""Seconds from an announcement until the table is made anew: others come with it."""
+"""Seconds from an announcement until the table is rebuilt, with all that came meanwhile."""
 ANSWERS: Final = 1.0
 """The same for a peer that knows nobody yet."""
 

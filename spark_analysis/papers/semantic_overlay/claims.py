@@ -226,18 +226,20 @@ def _nothing_lost(points: pd.DataFrame) -> list[Comparison]:
 
 def _several_bits(points: pd.DataFrame) -> list[Comparison]:
     """Judge by turning the mechanism on (bits, K = 3) and off (one bit, or cells)."""
-    parts: list[Comparison] = []
-    on = pd.Series(dtype=float)
-    for cover, hashes in (("bits", 3), ("bits", 1), ("cells", 3), ("cells", 1)):
-        rows = points[(points["cover"] == cover) & (points["hashes"] == hashes)]
-        more = 100 * difference(rows, "false_negatives", True, False, ("nodes",), of="converged")
-        if not parts:
-            on = more
-            text = f"false negatives, {cover}, K = {hashes}: converged joins above short ones"
-            parts.append(positive(on, text, "points"))
-        else:
-            text = f"what converged joins lose more than short ones: above {cover}, K = {hashes}"
-            parts.append(positive((on - more).dropna(), text, "points"))
+    more = {
+        (cover, hashes): 100
+        * difference(
+            points[(points["cover"] == cover) & (points["hashes"] == hashes)],
+            "false_negatives", True, False, ("nodes",), of="converged",
+        )
+        for cover, hashes in (("bits", 3), ("bits", 1), ("cells", 3), ("cells", 1))
+    }  # fmt: skip
+    on = more.pop(("bits", 3))
+    text = "false negatives, bits, K = 3: converged joins above short ones"
+    parts = [positive(on, text, "points")]
+    for (cover, hashes), off in more.items():
+        text = f"what converged joins lose more than short ones: above {cover}, K = {hashes}"
+        parts.append(positive((on - off).dropna(), text, "points"))
     return parts
 
 

@@ -7,13 +7,13 @@ import functools
 import json
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from emulation.media.control import ControlError, request
+from emulation.network.processes import await_condition
 from emulation.network.warm import Forked, Warm
 from emulation.radio.spec import RadioSpec
 
@@ -82,10 +82,7 @@ def await_true(condition: Any, seconds: float = 10.0, interval: float = 0.005) -
 
     Raises AssertionError if it does not in time.
     """
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(interval)
+    assert await_condition(condition, seconds, interval), "waited too long"
 
 
 def write_config(

@@ -4,14 +4,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 
 import psutil
 import pytest
 
 from emulation.network.liveness import Watch, family, is_stopped
-from emulation.network.processes import await_condition
+from emulation.network.processes import await_condition, end_processes
 
 SLEEP = "import time; print('ready', flush=True); time.sleep(300)"
 SPIN = "print('ready', flush=True)\nwhile True: pass"
@@ -34,16 +34,10 @@ def start() -> Iterator[Start]:
             stack.callback(process.kill)
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
-            for member in family(process.pid)[1:]:
-                stack.callback(kill, member)
+            stack.callback(end_processes, family(process.pid)[1:])
             return process
 
         yield begin
-
-
-def kill(process: psutil.Process) -> None:
-    with suppress(psutil.NoSuchProcess):
-        process.kill()
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
