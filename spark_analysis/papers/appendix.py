@@ -111,7 +111,7 @@ def _variations(view: ReproductionView) -> Iterator[str]:
     if len(result.judged) > 1:
         order = sorted({study for claim in view.claims for study in claim.studies} - {JOINT})
         yield from (
-            f"A row a variation, a column a claim by its number; marks in the order "
+            f"One row per variation, one column per claim by its number; marks in the order "
             f"{', '.join(map(view.title, order))}; one mark alone if the claim is about all.",
             "",
         )

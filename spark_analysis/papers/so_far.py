@@ -87,7 +87,7 @@ def _lines(shown: Sequence[tuple[Part, Container[str]]]) -> list[str]:
                 parts = list(by_extent)
             lines.append(f"{variation[0].upper()}{variation[1:]}: {'; '.join(parts)}.")
     if nothing:
-        lines.append(f"Nothing of: {', '.join(nothing)}.")
+        lines.append(f"Nothing yet of: {', '.join(nothing)}.")
     return lines
 
 

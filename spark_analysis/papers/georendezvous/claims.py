@@ -36,7 +36,7 @@ CLAIMS: Final = (
     ),
     claim(
         "similar",
-        "With less than 8 rendezvous cells latencies are similar to those of a direct path",
+        "With fewer than 8 rendezvous cells latencies are similar to those of a direct path",
         "section 4",
         rules.similar,
         ("graph", "plane"),
@@ -92,7 +92,7 @@ CLAIMS: Final = (
     ),
     claim(
         "trees-few",
-        "With less than 8 subscribers trees over 8 cells, 2 tried, are shorter than over 1, and "
+        "With fewer than 8 subscribers trees over 8 cells, 2 tried, are shorter than over 1, and "
         "their cost grows as the subscribers approach 8",
         "section 4, figure 3(d)",
         rules.few,

@@ -253,7 +253,7 @@ def impact(points: pd.DataFrame) -> list[Comparison]:
     for study, column, text in (
         ("cells", "signals", "transmissions of signalling"),
         ("cells", "stored", "entries that a node stores"),
-        ("systems", "frames_per_delivery", "frames a delivery, beacons included"),
+        ("systems", "frames_per_delivery", "frames per delivery, beacons included"),
     ):
         rows = points[points[STUDY] == study]
         if "protocol" in rows:

@@ -261,7 +261,7 @@ def _preset(name: str, summary: str, sizes: tuple[int, ...], **rest: Any) -> Pre
 PRESETS: Final = (
     _preset(
         "quick",
-        "a quick check with 3 networks a size, up to 600 nodes: too few to decide much",
+        "a quick check with 3 networks per size, up to 600 nodes: too few to decide much",
         (80, 300, 600),
         receivers=(1, 8, 32),
         compared=(80,),
@@ -270,7 +270,7 @@ PRESETS: Final = (
     ),
     _preset(
         "paper",
-        f"as published: {PAIRS} pairs in each of 200 networks a size; of these {RUNS} run the "
+        f"as published: {PAIRS} pairs in each of 200 networks per size; of these {RUNS} run the "
         f"whole protocol, {TREE_RUNS} its trees of {TREES} publishers; {FEWER} for signalling",
         SIZES,
         receivers=(1, 2, 4, 8, 16, 32),

@@ -46,7 +46,7 @@ def _delay(protocol: str) -> Value:
 
 ANSWER: Final = (
     Sentence(
-        "With k = 10 and an event each 4 s, prediction takes {few} packets an event (3.5 by "
+        "With k = 10 and an event every 4 s, prediction takes {few} packets per event (3.5 by "
         "equation 6), probing {probing} and batch forwarding {batch}; with k = 20 they take "
         "{many}, {probing20} and {batch20}.",
         {

@@ -185,8 +185,8 @@ PRESETS: Final = (
     ),
     Preset(
         "paper",
-        "as published, with 10,000 legs a point by what a leg costs alone, and 72 in the mesh in 3 "
-        "draws of 24 clients, to show that both agree; wrong predictions in smaller meshes, with "
+        "as published, with 10,000 legs per point by what a leg costs alone, and 72 in the mesh in "
+        "3 draws of 24 clients, to show that both agree; wrong predictions in smaller meshes, with "
         "and without recovery",
         {
             LEGS: {

@@ -255,7 +255,7 @@ def _figure(
 _DEPTH: Final = "Overlay hops of deliveries to peers that want the event, searching included."
 _TABLE: Final = "Links that a peer has chosen."
 _LINKS: Final = "Links of a peer, chosen and incoming."
-_FALSE: Final = "Of all peers that get an event, those of which no subscription matches it."
+_FALSE: Final = "Of all peers that get an event, those without a matching subscription."
 _LOST: Final = "Of the peers that want an event, those that do not get it."
 FIGURES: Final = (
     _figure(("static",), "depth", "Delivery depth, static (2a)", _DEPTH, "hops", NODES),
@@ -323,7 +323,7 @@ FIGURES: Final = (
             "join_messages": "all",
             "join_queries": "queries",
             "join_replies": "replies",
-            "link_messages": "links told",
+            "link_messages": "LINK messages",
         },
     ),
     _figure(("static", "dynamic", "compared"), "event_messages", "Messages of an event",

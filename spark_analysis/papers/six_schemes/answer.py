@@ -94,7 +94,7 @@ ANSWER: Final = (
     ),
     Sentence(
         "Its mean delay is {f_map} and {m_map} s with a map, {f_none} and {m_none} s without, "
-        "{f_aodv} and {m_aodv} s over AODV; tours of voids make it.",
+        "{f_aodv} and {m_aodv} s over AODV; tours of voids cause it.",
         _of_brokers("delay_mean"),
     ),
     Sentence(

@@ -138,7 +138,7 @@ def _fraction(points: pd.DataFrame) -> list[Comparison]:
     for interval, rows in groups(points, "interval"):
         for column, label in ((EVENT_FRAMES, "messages"), ("event_bytes", "bytes")):
             both = pairs(rows, column, TREE, FLOODING, (), of=SYSTEM)
-            text = f"event {label}: {TREE} over {FLOODING}, an event each {float(interval):g} s"
+            text = f"event {label}: {TREE} over {FLOODING}, an event every {float(interval):g} s"
             parts.append(times(both, text, below=FRACTION, margin=SAME_COST))
     return parts
 
@@ -147,7 +147,7 @@ def _cheaper_in_all(points: pd.DataFrame) -> list[Comparison]:
     parts = []
     for interval, rows in groups(points, "interval"):
         both = pairs(rows, FRAMES, TREE, FLOODING, (), of=SYSTEM)
-        text = f"all messages: {TREE} over {FLOODING}, an event each {float(interval):g} s"
+        text = f"all messages: {TREE} over {FLOODING}, an event every {float(interval):g} s"
         parts.append(times(both, text, below=1.0, margin=SAME_COST))
     return parts
 
@@ -182,7 +182,7 @@ def _mix(points: pd.DataFrame) -> list[Comparison]:
     parts = []
     for interval, rows in groups(points, "interval"):
         fastest, moving = _fastest(rows), rows[rows["speed"] > 0]
-        load = f"an event each {float(interval):g} s"
+        load = f"an event every {float(interval):g} s"
         lost = _of(_at_rest(rows), TREE) - _of(fastest, TREE)
         text = f"delivery: {TREE} loses more than {LOSES:g} points from rest to the highest speed"
         parts.append(positive(lost - LOSES, f"{text}, {load}", "points"))

@@ -248,7 +248,7 @@ VARIATIONS: Final = (
         "quiet",
         "a quarter of the events",
         {"interval": "8"},
-        "The mix sends an event over half of all links as unicasts, some 900 frames an event.",
+        "The mix sends an event over half of all links as unicasts, some 900 frames per event.",
         ("speed",),
         added="at 20 m/s the mix lost a sixth of the events and took two seconds for the others, "
         "but lost a twenty-fifth when a frame lists the neighbours: are the queues full?",
@@ -312,20 +312,20 @@ _EVENTS: Final = replace(
     Quantity.of(EVENT_FRAMES_PER_EVENT),
     title="Overhead: event messages",
     caption=f"Messages sent by radio that carry an event, for each event published. {OF_MEANS}",
-    unit="messages an event",
+    unit="messages per event",
 )
 _CONTROL: Final = Quantity(
     CONTROL,
     "Overhead: control messages",
     "Messages sent by radio that carry no event, beacons too, for each event published. "
     f"{OF_MEANS}",
-    "messages an event",
+    "messages per event",
 )
 _ALL: Final = Quantity(
     FRAMES,
     "Overhead: all messages",
     f"Messages sent by radio, with an event or not, for each event published. {OF_MEANS}",
-    "messages an event",
+    "messages per event",
 )
 _DUE: Final = replace(
     _DELIVERY,

@@ -119,9 +119,9 @@ def test_a_long_preset_first_shows_as_many_seeds_as_were_published(tmp_path: Pat
     page = (tmp_path / "reproduction.html").read_text(encoding="utf-8")
     assert f"So far: 10 of {ALL} computed points" in page
     assert said in page
-    assert "Nothing of: longer walks." in page
+    assert "Nothing yet of: longer walks." in page
     (base,) = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
-    assert base["so_far"]["lines"] == [said, "Nothing of: longer walks."]
+    assert base["so_far"]["lines"] == [said, "Nothing yet of: longer walks."]
     assert (base["so_far"]["computed"], base["so_far"]["all_computed"]) == (10, ALL)
     assert set(pd.read_parquet(tmp_path / "results.parquet")["seed"].dropna()) == {1, 2}
     # The base is whole before a variation runs.
@@ -144,7 +144,7 @@ def test_so_far_has_whole_seeds_alone(tmp_path: Path) -> None:
     assert result.so_far is not None
     assert result.so_far.lines == (
         "As published: the first 3 of 4 seeds of walks; all of formula.",
-        "Nothing of: longer walks.",
+        "Nothing yet of: longer walks.",
     )
     (base,) = result.judged
     counted = base.points.groupby("seed", dropna=False).size()
