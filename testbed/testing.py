@@ -1,8 +1,9 @@
 """The command `test`: style, types and tests.
 
-All tests together need root, Java and a virtual machine.  The fast ones need none of these, nor
-much time: they are the tests without the marks `root`, `vm` and `spark`, which tests/test_marks.py
-keeps honest, and `slow`.
+Tests need root, Java and a virtual machine.  The fast ones need none of these, nor much time: they
+are the tests without the marks `root`, `vm` and `spark`, which tests/test_marks.py keeps honest,
+and `slow`.  Those marked `long` take as much of a processor as all others together; they are for
+releases, and for who works on what they test.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from testbed.options import USAGE, console, fail
 STYLE: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
 TYPES: Final = ("mypy",)
 FAST: Final = ("-m", "not root and not vm and not spark and not slow")
+USUAL: Final = ("-m", "not long")
 WORKERS: Final = 5
 """Processes that share all tests: one has the runs in the virtual machine, one its other tests, one
 those that look at the whole host and mostly wait, two have a Spark session each;
@@ -41,6 +43,9 @@ def test(
         bool,
         typer.Option("--fast", help="only quick tests that need no root, Spark or virtual machine"),
     ] = False,  # noqa: PT028  a command, no test
+    everything: Annotated[
+        bool, typer.Option("--all", help="also the tests that take longest, as before a release")
+    ] = False,  # noqa: PT028
 ) -> None:
     """Check style and types and run the tests; further arguments go to pytest, which runs alone.
 
@@ -51,7 +56,9 @@ def test(
     if not IS_CHECKOUT:
         fail("the installed package has no tests: run them in a checkout", USAGE)
     os.chdir(PROJECT)
-    tests = tests_of(fast, context.args)
+    if fast and everything:
+        fail("--fast and --all contradict each other: leave one out", USAGE)
+    tests = tests_of(FAST if fast else () if everything or context.args else USUAL, context.args)
     if context.args:
         raise typer.Exit(run(tests))
     for step in STYLE:
@@ -92,12 +99,11 @@ def run(step: Sequence[str]) -> int:
             raise
 
 
-def tests_of(fast: bool, arguments: list[str]) -> tuple[str, ...]:
+def tests_of(selection: tuple[str, ...], arguments: list[str]) -> tuple[str, ...]:
     """Return the module that runs the tests, with its arguments."""
-    selection = FAST if fast else ()
-    if fast and any(word.startswith("-m") for word in arguments):
+    if selection and any(word.startswith("-m") for word in arguments):
         fail("--fast selects tests by their marks: leave out -m or --fast", USAGE)
     if arguments:
         return ("pytest", *selection, *arguments)
-    workers = FAST_WORKERS if fast else WORKERS
+    workers = FAST_WORKERS if selection == FAST else WORKERS
     return ("pytest", f"--numprocesses={workers}", *selection)

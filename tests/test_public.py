@@ -94,10 +94,13 @@ def test_a_release_has_one_version() -> None:
 
 def test_the_workflow_runs_what_the_documentation_says() -> None:
     jobs = WORKFLOW.read_text(encoding="utf-8").partition("\njobs:\n")[2]
-    tests, machine = jobs.split("\n  virtual-machine:\n")
+    tests, others = jobs.split("\n  virtual-machine:\n")
+    machine, nightly = others.split("\n  everything:\n")
     readme = (PROJECT / "README.md").read_text(encoding="utf-8")
     first_day = readme.partition("## Set-up and first run")[2].partition("\n\n    ")[2]
     assert commands(tests) == commands(first_day.partition("\n\n")[0])
+    set_up, _, test = commands(tests)
+    assert commands(nightly) == [set_up, f"{test} --all"]
     set_up, *in_the_machine = commands(machine)
     assert set_up == f"{commands(tests)[0]} test"
     assert "`setup test`" in readme

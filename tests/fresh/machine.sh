@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Tries what the README says on a fresh Debian: tests/fresh/machine.sh bookworm|trixie [--repeat N] [--keep]
+# Tries what the README says on a fresh Debian: tests/fresh/machine.sh bookworm|trixie [--repeat N] [--all] [--keep]
 #
 # Makes a machine with nothing on it (mmdebstrap) that shares this one's kernel but has processes and a
 # network of its own, puts the last commit into it, and does there what a newcomer does: set-up, the
-# main job, a run with access points, and the whole test command, N times.  Needs root, mmdebstrap,
+# main job, a run with access points, and the test command, N times.  Needs root, mmdebstrap,
 # slirp4netns, /dev/net/tun and 8 GB.  Ends with the first step that fails.
 set -euo pipefail
 
 fail() { printf 'machine.sh: %s\n' "$*" >&2; exit 1; }
-usage() { fail "usage: tests/fresh/machine.sh bookworm|trixie [--repeat N] [--keep]"; }
-suite='' keep='' repeat=1
+usage() { fail "usage: tests/fresh/machine.sh bookworm|trixie [--repeat N] [--all] [--keep]"; }
+suite='' keep='' all='' repeat=1
 while [ $# -gt 0 ]; do
     case $1 in
         --keep) keep=yes ;;
+        --all) all=--all ;;
         --repeat) [[ ${2-} =~ ^[1-9][0-9]*$ ]] || usage; repeat=$2; shift ;;
         -*) usage ;;
         *) [ -z "$suite" ] || usage; suite=$1 ;;
@@ -57,7 +58,7 @@ step "main job"
 ./run_testbed.sh run mesh_grid flooding --set side=2 --set nodes=6 --duration 25
 step "mesh_grid"
 for ((time = 1; time <= $1; time++)); do
-    ./run_testbed.sh test
+    ./run_testbed.sh test ${2:+"$2"}
     step "test, $time of $1"
 done
 COMMANDS
@@ -78,8 +79,8 @@ unshare --mount --pid --net --ipc --uts --fork --kill-child bash -euo pipefail -
     umount --lazy /before
     until [ -e /sys/class/net/tap0 ]; do sleep 0.1; done
     exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
-        LANG=C.UTF-8 PIP_CERT=/etc/ssl/certs/ca-certificates.crt bash /newcomer "$2"
-' - "$root" "$repeat" </dev/null &
+        LANG=C.UTF-8 PIP_CERT=/etc/ssl/certs/ca-certificates.crt bash /newcomer "$2" "$3"
+' - "$root" "$repeat" "$all" </dev/null &
 machine=$!
 until inside=$(pgrep --parent "$machine") && [ -n "$inside" ]; do
     kill -0 "$machine" 2>/dev/null || fail "the machine did not start"

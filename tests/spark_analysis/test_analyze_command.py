@@ -90,6 +90,7 @@ def test_a_comparison_replaces_one_of_the_same_runs_only(tmp_path: Path) -> None
     assert reports.comparison_path([*read, third.read]) == tmp_path / "comparison-2.html"
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_strictly_a_damaged_capture_and_lost_time_are_errors(
     spark: SparkSession, tmp_path: Path

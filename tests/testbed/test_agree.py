@@ -260,6 +260,7 @@ def test_the_virtual_backend_agrees_with_itself_to_the_bit(
         assert fault in report
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_another_radio_is_found_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Through what a process that is made ready is ordered, here inside this one."""

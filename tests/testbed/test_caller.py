@@ -134,6 +134,7 @@ def test_a_folder_that_is_no_run_stays_roots(home: Path) -> None:
     assert other.stat().st_uid == 0
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_and_the_reports_are_the_callers(home: Path) -> None:

@@ -126,6 +126,7 @@ def test_a_protocol_that_lets_no_time_pass_is_a_finding(monkeypatch: pytest.Monk
     assert "virtual time stands still" in done.output
 
 
+@pytest.mark.long
 def test_a_topology_has_its_own_network_and_motion_then_stands_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -168,6 +169,7 @@ def base_scenario(topology: str, protocol: str) -> Scenario:
     )
 
 
+@pytest.mark.long
 def test_strangers_are_drawn_if_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, Trusting)
     line = ("flooding", "--scenarios", "100", "--nodes", "2..3", "--strict", "--faults")

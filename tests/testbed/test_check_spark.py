@@ -21,6 +21,7 @@ from tests.testbed.test_check import (
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_a_finding_is_run_again_for_its_report(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -48,6 +49,7 @@ def test_a_finding_is_run_again_for_its_report(
     assert "no report of a run that never ends" in done.output
 
 
+@pytest.mark.long
 def test_a_master_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, ForgetsAll)
     line = (

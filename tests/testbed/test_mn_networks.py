@@ -14,6 +14,7 @@ from tests.testbed.mn_runs import SCRIPTS, mn, run_folder
 pytestmark = pytest.mark.root
 
 
+@pytest.mark.long
 def test_networks_one_after_the_other_and_two_at_once(tmp_path: Path) -> None:
     done = mn(tmp_path, SCRIPTS / "sweep.py")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -67,6 +67,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(tmp_path_factory.mktemp("package"))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_package_takes_one_name(installed: Installed) -> None:
     assert {name for name in installed.brought if not name.endswith(".dist-info")} == {
@@ -82,6 +83,7 @@ def test_a_package_takes_one_name(installed: Installed) -> None:
         }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_package_names_its_own_command(installed: Installed, tmp_path: Path) -> None:
     commands = installed.testbed("--help", tmp_path)

@@ -109,6 +109,7 @@ class SeenFaults(Property):
         yield from ()
 
 
+@pytest.mark.long
 def test_what_fails_is_of_the_kinds_that_are_asked_for() -> None:
     service = service_of("flooding")
     for kinds in (*((kind,) for kind in DRAWN), ()):
@@ -147,6 +148,7 @@ def test_a_story_says_who_does_what_when_and_what_is_wrong() -> None:
     ]
 
 
+@pytest.mark.long
 def test_the_same_seed_finds_the_same_and_another_one_something_else() -> None:
     found = [first.__wrapped__(planted.NumbersAlone, "flooding", 20) for _ in range(2)]
     assert found[0] is not None
@@ -163,6 +165,7 @@ def elsewhere(chunks: Sequence[Chunk]) -> list[Chunk]:
     return [pickle.loads(pickle.dumps(chunk)).run() for chunk in chunks]
 
 
+@pytest.mark.long
 def test_chunks_that_run_ahead_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("emulation.check.search.CHUNK", 20)
     design = Design("flooding", planted.NumbersAlone, (2, 3))

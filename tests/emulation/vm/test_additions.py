@@ -14,6 +14,7 @@ from tests.emulation.vm.conftest import Stages
 pytestmark = [pytest.mark.vm, pytest.mark.root]
 
 
+@pytest.mark.long
 def test_extra_files_and_a_provisioning_script_shape_the_image(
     image: Image, machine: Machine
 ) -> None:

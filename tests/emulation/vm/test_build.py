@@ -111,6 +111,7 @@ def test_a_disk_without_room_is_told_before_anything_is_done(small_disk: Path) -
     assert not stages.seen
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_disk_that_fills_up_during_the_build_is_told(small_disk: Path) -> None:
     stages = Stages()

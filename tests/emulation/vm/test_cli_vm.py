@@ -90,6 +90,7 @@ def test_without_qemu_a_run_says_what_to_install(
     assert "virtual machine" in invoke("doctor")[1]
 
 
+@pytest.mark.long
 @pytest.mark.vm
 @pytest.mark.root
 def test_programs_of_a_script_do_the_same_twice_under_a_clock_that_waits(
@@ -140,6 +141,7 @@ def test_any_command_runs_and_its_exit_code_comes_back(image: Image, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.vm
 @pytest.mark.root
 def test_an_interrupted_run_leaves_its_folder_and_no_process(image: Image, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def test_what_is_not_certain_is_neither_right_nor_wrong() -> None:
         assert not is_wrong(low, high)
 
 
+@pytest.mark.long
 @pytest.mark.vm
 @pytest.mark.root
 def test_a_machine_whose_clock_is_wrong_is_booted_again(
@@ -80,6 +81,7 @@ def test_a_machine_whose_clock_is_wrong_is_booted_again(
         assert machine.run(["true"], folder=Path("/")) == 0
 
 
+@pytest.mark.long
 @pytest.mark.vm
 @pytest.mark.root
 def test_a_machine_that_hangs_is_booted_again(

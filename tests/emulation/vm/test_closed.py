@@ -102,6 +102,7 @@ def test_a_guest_that_leaves_no_results_is_told(image: Image, tmp_path: Path) ->
         closed(image, tmp_path, "busybox poweroff -f")
 
 
+@pytest.mark.long
 def test_a_booted_machine_is_saved_and_the_same_as_another_boot(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,7 @@ def number(mac: str) -> int:
     return int(mac.replace(":", ""), 16)
 
 
+@pytest.mark.long
 def test_it_agrees_with_tap_and_the_virtual_clock_and_is_the_same_twice(
     image: Image, tmp_path: Path
 ) -> None:
@@ -158,6 +159,7 @@ def test_it_agrees_with_tap_and_the_virtual_clock_and_is_the_same_twice(
         ).read_bytes(), name
 
 
+@pytest.mark.long
 def test_repeats_in_real_time_share_a_machine(image: Image, tmp_path: Path) -> None:
     done = on_this_machine(
         *("agree", "roaming_field", "flooding", "--backends", "virtual,virtual@vm"),

@@ -23,6 +23,7 @@ PLUGINS = ("-p", "no:cacheprovider", "-p", "pytest_timeout", "--noconftest")
 takes longer to import than most of them."""
 
 
+@pytest.mark.long
 @pytest.mark.vm
 @pytest.mark.root
 @pytest.mark.skipif(has_hwsim(), reason="the tests run on this machine")

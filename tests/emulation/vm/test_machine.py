@@ -156,6 +156,7 @@ def test_a_saved_machine_that_is_damaged_is_booted_anew(
     assert len(booted) == 2
 
 
+@pytest.mark.long
 def test_a_hung_command_ends_with_its_time_limit(image: Image, tmp_path: Path) -> None:
     with (
         pytest.raises(VmError, match=r"it exceeded its time limit of 1 s .*serial.log"),
@@ -166,6 +167,7 @@ def test_a_hung_command_ends_with_its_time_limit(image: Image, tmp_path: Path) -
     assert log_of(machine)
 
 
+@pytest.mark.long
 def test_a_guest_that_panics_is_told_with_its_reason(image: Image, tmp_path: Path) -> None:
     with (
         pytest.raises(VmError, match=r"ended by itself: Kernel panic - not syncing: .*serial.log"),

@@ -98,6 +98,7 @@ def test_no_qemu_is_told_with_the_package(
         probe.choose("auto", image, tmp_path)
 
 
+@pytest.mark.long
 def test_this_machine_has_an_answer(image: Image, tmp_path: Path) -> None:
     verdict = probe.kvm_verdict(image, tmp_path)
     assert verdict.works or verdict.reason

@@ -368,6 +368,7 @@ def recorded(folder: Path, processing: float, seed: int) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_run_folders_are_measured_by_their_captures(spark: SparkSession, tmp_path: Path) -> None:
     folders = [

@@ -28,6 +28,7 @@ def scenario() -> Scenario:
     return make_scenario("roaming_field", "broker-gpsr", seed=2, duration=20, settings=settings)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_metrics_are_those_of_captures(
     spark: SparkSession, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -186,6 +186,7 @@ except SessionError as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("word", "name"),

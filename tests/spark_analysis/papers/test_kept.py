@@ -64,6 +64,7 @@ def test_what_a_run_took_is_a_column(tmp_path: Path) -> None:
     assert math.isnan(cost_and_code(tmp_path / "points" / "b1")["processor_seconds"])
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_sweep_keeps_deliveries_if_asked(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -407,6 +407,7 @@ def test_runs_that_are_compared_are_taken_together_or_not_at_all(tmp_path: Path)
     assert list(known.groups(part)) == list(part.groups)[1:]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.spark
 def test_runs_are_continued_elsewhere_and_shown_while_they_run(

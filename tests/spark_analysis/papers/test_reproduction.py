@@ -91,6 +91,7 @@ def as_reproduced() -> Reproduction:
     return Reproduction(paper, paper.presets[0], judged, {"freeway: broker-gpsr": "it <broke>"})
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_page_has_figures_claims_and_findings(
     as_reproduced: Reproduction, tmp_path: Path
@@ -187,6 +188,7 @@ def test_variations_are_compared_with_the_base_at_their_own_length() -> None:
     assert seeds(served.base) == 2  # those that the control has
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_repository_keeps_it_as_markdown_with_its_figures(
     as_reproduced: Reproduction, tmp_path: Path
@@ -242,6 +244,7 @@ def test_a_repository_keeps_it_as_markdown_with_its_figures(
         assert (tmp_path / "six" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_page_names_the_commits_that_made_its_points(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -317,6 +320,7 @@ def _check_packed(folder: Path, run: str) -> None:
     assert f"{name}/freeway/points/{run}/scenario.json" in packed
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_small_reproduction_runs_and_is_not_run_again(
     spark: SparkSession, tmp_path: Path

@@ -45,6 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_command_of_a_point_repeats_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -65,6 +66,7 @@ def test_the_command_of_a_point_repeats_it(
     assert summary["events"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_point_is_opened_with_report_and_replay(folder: Path) -> None:
     before = sweeps.load(folder)

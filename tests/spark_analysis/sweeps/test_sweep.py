@@ -198,6 +198,7 @@ def _broken(point: RunPoint) -> RunPoint:
     return replace(point, settings={**point.settings, "propagation": "smoke signals"})
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_frames_are_kept_if_asked(spark: SparkSession, tmp_path: Path) -> None:
     one = spec(protocols=("flooding",), vary={}, seeds=1)
@@ -212,6 +213,7 @@ def test_frames_are_kept_if_asked(spark: SparkSession, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(results[summary.columns], summary, check_dtype=False)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_run_that_was_not_analysed_is_not_run_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -288,6 +290,7 @@ def test_a_stopped_sweep_keeps_what_is_finished(spark: SparkSession, tmp_path: P
     assert len(run_sweep(spec(seeds=1), tmp_path / "s").results) == 4
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_rows_of_other_versions_are_made_again_of_frames_or_of_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -107,6 +107,7 @@ def running(folder: Path, worker: psutil.Process) -> set[str]:
     }
 
 
+@pytest.mark.long
 def test_a_sweep_outlives_a_worker_and_goes_on_after_its_driver(
     cluster: Cluster, undisturbed: pd.DataFrame, tmp_path: Path
 ) -> None:

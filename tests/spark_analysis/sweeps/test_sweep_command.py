@@ -99,6 +99,7 @@ def test_another_spec_in_the_folder_is_one_line(app: typer.Typer, tmp_path: Path
     assert done.output.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
     words = ["sweep", "roaming_field", "flooding", "--vary", "nodes=20,30,40", "--seeds", "9"]
