@@ -73,6 +73,7 @@ class Parameter:
         if self.choices and result not in self.choices:
             raise ParameterError(
                 f"{self.name}: {value!r} is none of {', '.join(map(str, self.choices))}"
+                f"{suggestion(str(result), map(str, self.choices))}"
             )
         if not isinstance(result, str):
             about = f" ({self.help})" if self.help else ""

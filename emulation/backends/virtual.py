@@ -136,9 +136,17 @@ def simulate(
                 defects=defects.all.record(),
                 lasted=simulation.now,
             )
-            flows = simulation.channel.exported()
-            if flows is not None:
-                folder.write_flows(flows)
+            _write_counters(simulation, folder)
+
+
+def _write_counters(simulation: Simulation, folder: RunFolder) -> None:
+    energy = simulation.channel.faults.energy
+    if energy is not None:
+        names = [node.name for node in simulation.scenario.stations]
+        folder.write_energy(energy.exported(names, simulation.now))
+    flows = simulation.channel.exported()
+    if flows is not None:
+        folder.write_flows(flows)
 
 
 def run_virtual(scenario: Scenario, runs: str | Path = "runs") -> Path:

@@ -79,6 +79,8 @@ def _fails(fault: Fault) -> str:
         what = f"{who} takes itself to be {_point(fault.offset)} m from its place"
     elif fault.kind == "link":
         what = f"{who} cannot hear each other"
+    elif fault.kind == "off":
+        what = f"{who} has no power"
     else:
         what = f"the radio of {who} is silent"
     return f"{what} at {fault.start:g} s {length}"

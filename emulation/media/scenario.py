@@ -12,6 +12,7 @@ point:
     release {name}              it follows the trace again
     fault {fault}               begin a fault of radios (`emulation.scenario.faults`)
     end fault {fault}           end it; what another fault takes down as well stays down
+    empty                       {"empty": [name]}: stations that are off as their battery is empty
     links [{name}]              {"links": [{name, neighbour, distance, received_dbm, snr_db,
                                 rate_mbps, loss [, channel]}]}; of all: holds up the medium
     position [{name}]           {"positions": {name: [x, y]}} in metres
@@ -21,6 +22,7 @@ point:
 from __future__ import annotations
 
 import abc
+import heapq
 import random
 import time
 from collections import Counter
@@ -90,6 +92,8 @@ class ScenarioMedium(MediumService, Generic[C]):
         self._meet(time.monotonic())
         media = [channel.medium for channel in self.channels if config.wire is None]
         self._faults = faults_of(media, self.names, self.stations)
+        self._batteries: list[tuple[float, int]] = []
+        """When to look at the battery of which radio: a heap."""
 
     @property
     def size(self) -> int:
@@ -138,6 +142,8 @@ class ScenarioMedium(MediumService, Generic[C]):
             self._meet(now)
         due = min(self.own_due(now), positions.due, self._meets)
         self.catch_up(now)
+        if self._batteries:
+            due = min(due, self._drain(now))
         for channel in self.channels:
             due = min(due, channel.medium.next_event())
         return due
@@ -147,6 +153,20 @@ class ScenarioMedium(MediumService, Generic[C]):
             for delivery in channel.medium.advance(now):
                 self.hand_over(channel, delivery)
                 self.lateness.add(time.monotonic() - delivery.time)
+
+    def _drain(self, now: float) -> float:
+        """Switch off the radios whose batteries are empty; return when to look again."""
+        energy, batteries = self._faults.energy, self._batteries
+        while energy is not None and batteries and batteries[0][0] <= now:
+            radio = batteries[0][1]
+            again = energy.drained(radio, now)
+            if again > now:
+                heapq.heapreplace(batteries, (again, radio))
+                continue
+            heapq.heappop(batteries)
+            off = Fault(kind="off", nodes=(self.names[radio],), start=max(0.0, now - self._epoch))
+            self._faults.begin(off, now)
+        return batteries[0][0] if batteries else NEVER
 
     # Positions.
 
@@ -174,6 +194,10 @@ class ScenarioMedium(MediumService, Generic[C]):
                 self.set_positions(self._positions.start(epoch, now))
                 self._epoch = epoch
                 self._meet(now)
+                if (energy := self._faults.energy) is not None:
+                    energy.restart(epoch)
+                    with_battery = self.stations if energy.battery is not None else 0
+                    self._batteries = [(epoch, radio) for radio in range(with_battery)]
             case "move":
                 x, y = number_of(request, "x"), number_of(request, "y")
                 self._positions.move(self.named(request), x, y)
@@ -185,6 +209,9 @@ class ScenarioMedium(MediumService, Generic[C]):
                 self._make(self._fault(request), now, begins=True)
             case "end fault":
                 self._make(self._fault(request), now, begins=False)
+            case "empty":
+                energy = self._faults.energy
+                return {"empty": [self.names[radio] for radio in energy.empty] if energy else []}
             case "links":
                 return {"links": self._links(request)}
             case "position":
@@ -259,4 +286,7 @@ class ScenarioMedium(MediumService, Generic[C]):
             for name, values in channel.medium.counters.as_dict().items():
                 counters.setdefault(name, []).extend(values)
             lost += channel.lost
-        return {"names": self.labels, "counters": counters, "lost": dict(lost)}
+        figures: dict[str, Any] = {"names": self.labels, "counters": counters, "lost": dict(lost)}
+        if (energy := self._faults.energy) is not None:
+            figures["energy"] = energy.exported(self.names, time.monotonic())
+        return figures

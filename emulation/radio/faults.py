@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from emulation.radio.energy import IDLE, OFF, SLEEP, EnergyMeter
 from emulation.radio.link_row import Jammer, Line
 from emulation.radio.medium import Medium
 
@@ -21,7 +22,7 @@ class RadioFault(Protocol):
 
     @property
     def kind(self) -> str:
-        """`radio`, `access-point`, `link`, `partition` or `jam`."""
+        """`radio`, `off`, `access-point`, `link`, `partition` or `jam`."""
 
     @property
     def nodes(self) -> Sequence[str]:
@@ -51,13 +52,20 @@ class RadioFault(Protocol):
 class RadioFaults:
     """Begins and ends faults in `channels`: each a medium, with its radios' indices by name.
 
-    A jammer disturbs the first of them.
+    A jammer disturbs the first of them, and `energy` is of its radios.
     """
 
-    def __init__(self, channels: Sequence[tuple[Medium, Mapping[str, int]]]) -> None:
+    def __init__(
+        self,
+        channels: Sequence[tuple[Medium, Mapping[str, int]]],
+        energy: EnergyMeter | None = None,
+    ) -> None:
         self._channels = channels
+        self.energy = energy
         self._active: Counter[tuple[str, ...]] = Counter()
         """Radios and links that are down, by names, with the number of faults."""
+        self._unpowered: Counter[str] = Counter()
+        """Names of stations without power, with the number of faults."""
         self._jammers: dict[Jammer, list[int]] = {}
         """Numbers of the active jammers; several may be equal."""
 
@@ -76,6 +84,7 @@ class RadioFaults:
             self._active[names] += 1
             if self._active[names] == 1:
                 self._switch(names, fail=True)
+        self._count(fault, now, 1)
 
     def end(self, fault: RadioFault, now: float) -> None:
         """End a fault at time `now`."""
@@ -90,6 +99,18 @@ class RadioFaults:
             self._active[names] -= 1
             if not self._active[names]:
                 self._switch(names, fail=False)
+        self._count(fault, now, -1)
+
+    def _count(self, fault: RadioFault, now: float, change: int) -> None:
+        """Let the meter know which radios sleep and which are off."""
+        if self.energy is None or fault.kind == "link":
+            return
+        for name in fault.nodes:
+            self._unpowered[name] += change * (fault.kind == "off")
+            radio = self._channels[0][1].get(name)
+            if radio is not None:
+                asleep = SLEEP if self._active[name,] else IDLE
+                self.energy.rest(radio, now, OFF if self._unpowered[name] else asleep)
 
     @staticmethod
     def _names(fault: RadioFault) -> list[tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -12,6 +12,8 @@ from emulation.radio.airtime import phy_for
 
 NEVER: Final = 2347
 """A `RadioSpec.rts_threshold` that no frame exceeds: the default of dot11RTSThreshold."""
+EnergyName = Literal["intel-5300", "esp32-s2"]
+"""Names of `emulation.radio.energy.PROFILES`."""
 
 
 class _Frozen(BaseModel):
@@ -160,6 +162,12 @@ class RadioSpec(_Frozen):
         description="routing-first: as in ns-2, frames of the routing protocol overtake all that "
         "wait, and if the queue is full, its last one is dropped",
     )
+    energy: EnergyName | None = Field(
+        default=None, description="whose figures the energy of stations is counted with; none: not"
+    )
+    battery: float | None = Field(
+        default=None, gt=0, le=1e9, description="joules that each station has; none: enough"
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -167,6 +175,11 @@ class RadioSpec(_Frozen):
             raise ValueError(
                 f"sense_range is {self.sense_range:g} m, less than range ({self.range:g} m): "
                 "a station senses all that it receives"
+            )
+        if self.battery is not None and self.energy is None:
+            raise ValueError(
+                "a battery needs to know what the radio takes: add energy="
+                + " or energy=".join(get_args(EnergyName))
             )
         rates = [rate.mbps for rate in phy_for(self.standard, self.frequency_mhz).rates]
         for name in ("data_rate", "basic_rate"):

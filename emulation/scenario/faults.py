@@ -2,6 +2,7 @@
 
     crash WHO at T for D             the node app is killed, and started again after D seconds
     radio WHO at T for D             a station's radio is silent
+    off WHO at T for D               a station has no power: node app and radio are off
     access-point WHO at T for D      all radios of an access point are silent
     link ONE OTHER at T for D        the link between two stations
     partition X,Y X,Y at T for D     all links across the line through two points, metres
@@ -46,6 +47,7 @@ from emulation.radio.spec import RadioSpec
 Kind = Literal[
     "crash",
     "radio",
+    "off",
     "access-point",
     "link",
     "partition",
@@ -71,8 +73,10 @@ AT_A_PLACE: Final = ("partition", "jam", "position")
 NO_PLACES: Final = "it needs positions, and a contact trace has none: use radio, link or crash"
 PERIOD: Final = 0.01
 """Seconds of a jammer's cycle."""
-NAMED: Final = ("crash", "radio", "access-point", "position", "clock")
+NAMED: Final = ("crash", "radio", "off", "access-point", "position", "clock")
 """Kinds whose nodes are named, or drawn."""
+OFF: Final = ("crash", "radio")
+"""What `off` is made of."""
 DISTURBED: Final = ("lose", "duplicate", "delay")
 """What `disturb` does to packets."""
 EMPTY: Final = "-"
@@ -178,8 +182,13 @@ class Fault(BaseModel):
 
     @property
     def is_of_radio(self) -> bool:
-        """Whether the medium causes it by itself."""
+        """Whether the medium takes part in it, or causes it by itself."""
         return self.kind not in ("crash", "stranger", "position", "clock")
+
+    @property
+    def is_of_apps(self) -> bool:
+        """Whether it kills node apps."""
+        return self.kind in ("crash", "off")
 
 
 def clock_ahead(faults: Iterable[Fault], node: str) -> float:
@@ -196,7 +205,7 @@ def position_error(faults: Iterable[Fault], node: str) -> tuple[float, float]:
 def down(faults: Iterable[Fault], node: str, kind: Kind) -> Iterator[tuple[float, float | None]]:
     """Yield when faults of a kind take a node down: from, until; once for each fault."""
     for fault in faults:
-        if fault.kind == kind and node in fault.nodes:
+        if node in fault.nodes and (fault.kind == kind or (fault.kind == "off" and kind in OFF)):
             yield fault.start, fault.end
 
 
@@ -282,7 +291,7 @@ def _parse(
         if kind in ("position", "clock"):
             words, value = _value(kind, words)
         among = access_points if kind == "access-point" else stations
-        named = among if kind in ("radio", "access-point") else [*stations, *hosts]
+        named = among if kind in ("radio", "off", "access-point") else [*stations, *hosts]
         nodes = _who(words, among, named, rng, kind)
         return Fault(kind=kind, nodes=nodes, **value, **common) if nodes else None
     if kind == "stranger":

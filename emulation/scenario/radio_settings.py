@@ -14,16 +14,18 @@ which routing overtakes the rest (`Queue/DropTail/PriQueue`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import ValidationError
 
 from emulation.errors import ScenarioError, first_problem
-from emulation.radio.spec import NEVER, RadioSpec
+from emulation.radio.spec import NEVER, EnergyName, RadioSpec
 from nodeapp.parameters import Param
 
 AS_RADIO: Final = -1
 AUTO: Final = "auto"
+NONE: Final = "none"
+PROFILES: Final[tuple[str, ...]] = get_args(EnergyName)
 NS2_SENSE_RATIO: Final = 550.0 / 250.0
 """Ratio of the distances of CSThresh_ and RXThresh_ by two-ray ground."""
 NS2: Final[tuple[tuple[str, Any], ...]] = (
@@ -52,6 +54,8 @@ NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("basic_rate_mbps", "basic_rate"),
     ("queue_frames", "queue_frames"),
     ("queue_order", "queue_order"),
+    ("energy", "energy"),
+    ("battery", "battery"),
 )
 """Fields of `RadioSpec` set here, with their names in `--set`."""
 
@@ -108,6 +112,13 @@ class RadioSettings:
             choices=(AUTO, "fifo", "routing-first"),
         ),
     ] = AUTO
+    energy: Annotated[
+        str,
+        Param("whose figures stations' energy is counted with", choices=(NONE, *PROFILES)),
+    ] = NONE
+    battery: Annotated[
+        float, Param("J that each station has; 0: enough, or none counted", low=0, high=1e9)
+    ] = 0.0
 
     def applied(self, radio: RadioSpec, like: RadioSpec | None = None) -> RadioSpec:
         """Return `radio` with these settings.
@@ -135,6 +146,9 @@ class RadioSettings:
         for field in ("reception", "queue_order"):
             if getattr(self, field) != AUTO:
                 update[field] = getattr(self, field)
+        if like is None:  # access points, whose radio is the other one, are not on batteries
+            update |= {"energy": self.energy} if self.energy != NONE else {}
+            update |= {"battery": self.battery} if self.battery else {}
         if not update:
             return radio
         try:

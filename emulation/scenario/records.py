@@ -1,4 +1,4 @@
-"""The records of a run beside its packets: run.json, fidelity.json, flows.json, usage.json.
+"""The records of a run beside its packets: run.json, and what else was not captured.
 
 Backends write these and the analysis reads them (`emulation.scenario.runfolder`); the controller,
 which runs in an environment of its own, writes flows.json in the same form.
@@ -119,6 +119,27 @@ class Usage(Record):
 
     format: Literal[1] = 1
     processes: tuple[ProcessUsage, ...] = ()
+
+
+class StationEnergy(Record):
+    """How long a station's radio was in each state, seconds, and when its battery was empty."""
+
+    node: str
+    transmit: float
+    receive: float
+    overhear: float
+    idle: float
+    sleep: float
+    off: float
+    empty: float | None = None
+    """Seconds into the run; None if it was not, or there was none."""
+
+
+class EnergyRecord(Record):
+    """`energy.json`: the states of the stations' radios (`emulation.radio.energy`)."""
+
+    format: Literal[1] = 1
+    stations: tuple[StationEnergy, ...] = ()
 
 
 class Counter(Record):

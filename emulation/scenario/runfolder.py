@@ -2,8 +2,9 @@
 
 A run folder holds `scenario.json` (what was to happen), `run.json` (what the backend did, and the
 Unix time of the scenario's time 0), `fidelity.json` (whether it kept real time), `flows.json` (the
-counters of the access points' bridges, if there are any), `losses.csv` (frames that the medium did
-not deliver, if it is the testbed's), `captures/` and `nodes/` (logs).
+counters of the access points' bridges, if there are any), `energy.json` (the states of radios whose
+energy is counted), `losses.csv` (frames that the medium did not deliver, if it is the testbed's),
+`captures/` and `nodes/` (logs).
 `RunFolder` names and writes them, `read_run` reads them back.  Only the scenario and the captures
 are needed: without `run.json`, time 0 is estimated from the captures (`spark_analysis.analysis`).
 """
@@ -15,7 +16,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,6 +38,7 @@ from emulation.scenario.provenance import cause_of_death, code, this_process
 from emulation.scenario.records import (
     DefectRecord,
     Ended,
+    EnergyRecord,
     Fidelity,
     Flows,
     Provenance,
@@ -67,6 +69,7 @@ class RunFolder:
         self.fidelity = path / "fidelity.json"
         self.flows = path / "flows.json"
         self.usage = path / "usage.json"
+        self.energy = path / "energy.json"
         self.losses = path / "losses.csv"
         self.prompt = path / "prompt.jsonl"
         self.captures = path / "captures"
@@ -131,6 +134,10 @@ class RunFolder:
     def write_flows(self, flows: Mapping[str, Any]) -> None:
         """Write the counters of the bridges' flows; see `emulation.network.controller.ryu_app`."""
         write_json(self.flows, flows)
+
+    def write_energy(self, stations: Sequence[Mapping[str, Any]]) -> None:
+        """Write the states of the stations' radios; see `emulation.radio.energy`."""
+        write_json(self.energy, {"format": 1, "stations": stations})
 
     def write_record(
         self,
@@ -228,6 +235,7 @@ class Run:
     prompt: tuple[PromptCommand, ...] = ()
     """The commands at the prompt."""
     usage: Usage | None = None
+    energy: EnergyRecord | None = None
     out: Path | None = None
     """Where its tables and report go, if not into its folder."""
 
@@ -272,7 +280,25 @@ class Run:
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """All faults that occurred, in order of time: the scenario's, and those of the prompt."""
+        """All faults that occurred, in order of time: `caused`, and batteries that were empty."""
+        stations = () if self.energy is None else self.energy.stations
+        emptied = [
+            Fault(
+                kind="off",
+                nodes=(station.node,),
+                start=station.empty,
+                text=f"{station.node}: battery empty",
+            )
+            for station in stations
+            if station.empty is not None
+        ]
+        if not emptied:
+            return self.caused
+        return tuple(sorted((*self.caused, *emptied), key=lambda fault: fault.start))
+
+    @property
+    def caused(self) -> tuple[Fault, ...]:
+        """The scenario's faults and those of the prompt, in order of time."""
         if not self.prompt:
             return self.scenario.faults
         both = (*self.scenario.faults, *prompt.by_hand(self.prompt))
@@ -289,7 +315,7 @@ class Run:
         if self.prompt:
             pairs = zip(scenario.nodes, self.driven, strict=True)
             nodes = tuple(planned if planned.wired else driven for planned, driven in pairs)
-            scenario = scenario.model_copy(update={"nodes": nodes, "faults": self.faults})
+            scenario = scenario.model_copy(update={"nodes": nodes, "faults": self.caused})
         if record is None or record.ended != "completed" or not record.lasted:
             return scenario
         return scenario.until(record.lasted)
@@ -383,7 +409,8 @@ def read_run(path: Path) -> Run:
         problems.append(f"{folder.prompt.name} cannot be read: {error.strerror}")
         commands = ()
     usage = read_typed(folder.usage, Usage, problems)
-    return Run(path, scenario, record, fidelity, tuple(problems), flows, commands, usage)
+    energy = read_typed(folder.energy, EnergyRecord, problems)
+    return Run(path, scenario, record, fidelity, tuple(problems), flows, commands, usage, energy)
 
 
 def here() -> Provenance:

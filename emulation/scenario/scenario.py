@@ -177,7 +177,7 @@ class Scenario(BaseModel):
         points = {point.name for point in self.access_points}
         named = {
             **dict.fromkeys(("crash", "position", "clock"), names),
-            "radio": stations,
+            **dict.fromkeys(("radio", "off"), stations),
             "access-point": points,
             "link": stations | points,
             # A cable behind an access point has no medium to disturb it, or on which to be heard.
@@ -201,6 +201,8 @@ class Scenario(BaseModel):
                 )
             if any(fault.kind not in ON_A_SWITCH for fault in self.faults):
                 raise ValueError(NO_RADIOS)
+            if self.radio.energy is not None:
+                raise ValueError("hosts on a switch have no radios that take energy: leave it out")
             return
         names = {node.name for node in self.nodes} | {point.name for point in points}
         if len({point.id for point in points}) != len(points):

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulation.radio.delivery import Delivery, Overheard, Status
+from emulation.radio.energy import metered
 from emulation.radio.faults import RadioFaults
 from emulation.radio.losses import LossLog
 from emulation.radio.medium import Medium
@@ -29,7 +30,8 @@ class AdHocChannel:
         self.medium = Medium(scenario.radio, len(scenario.nodes), rng, self._sent)
         names = {node.name: index for index, node in enumerate(scenario.nodes)}
         self._names = list(names)
-        self.faults = RadioFaults([(self.medium, names)])
+        energy = metered(self.medium, len(names))
+        self.faults = RadioFaults([(self.medium, names)], energy)
         # The medium's own methods, to save a call per packet.
         self.transmit: Callable[[float, int, int, int, Carried], object] = self.medium.transmit
         if scenario.radio.queue_order == "routing-first":

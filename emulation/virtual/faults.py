@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from emulation.radio.energy import EnergyMeter
 from emulation.radio.faults import Disturbances
 from emulation.scenario.faults import Fault, position_error
 from emulation.scenario.scenario import Scenario
@@ -101,6 +102,19 @@ class VirtualFaults:
             clock.call_at(fault.start, self.begin, fault)
             if fault.end is not None:
                 clock.call_at(fault.end, self.end, fault)
+        energy = channel.faults.energy
+        if energy is not None and energy.battery is not None:
+            for radio, node in enumerate(scenario.stations):
+                clock.call_at(0.0, self._drain, energy, radio, node.name)
+
+    def _drain(self, energy: EnergyMeter, radio: int, name: str) -> None:
+        """Switch a station off if its battery is empty."""
+        now = self._clock.now
+        again = energy.drained(radio, now)
+        if again > now:
+            self._clock.call_at(again, self._drain, energy, radio, name)
+        else:
+            self.begin(Fault(kind="off", nodes=(name,), start=now))
 
     def begin(self, fault: Fault) -> None:
         if fault.kind == "stranger":
@@ -116,8 +130,7 @@ class VirtualFaults:
             return
         if fault.is_of_radio:
             self._channel.faults.begin(fault, self._clock.now)
-            return
-        for name in fault.nodes:
+        for name in fault.nodes if fault.is_of_apps else ():
             self._down[name] += 1
             if self._down[name] == 1:
                 self._kill(self._hosts[name])
@@ -133,8 +146,7 @@ class VirtualFaults:
             return
         if fault.is_of_radio:
             self._channel.faults.end(fault, self._clock.now)
-            return
-        for name in fault.nodes:
+        for name in fault.nodes if fault.is_of_apps else ():
             self._down[name] -= 1
             if not self._down[name]:
                 self._hosts[name].begin_again()

@@ -99,7 +99,7 @@ class Simulation:
         for host in self.nodes:
             self._boot(host)
         self._client.start(self._defect)
-        if scenario.faults:
+        if scenario.faults or scenario.radio.battery is not None:
             names = {host.spec.name: host for host in self.nodes}
             VirtualFaults(
                 *(scenario, self.clock, self.channel, names, self._boot_again),

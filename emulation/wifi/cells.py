@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from emulation.radio.energy import metered
 from emulation.radio.faults import RadioFaults
 from emulation.radio.losses import LossCause
 from emulation.radio.medium import NOBODY, Medium
@@ -94,9 +95,11 @@ class Cells:
 def faults_of(media: Sequence[Medium], names: Sequence[str], stations: int) -> RadioFaults:
     """Return the faults of the radios `names`: the stations', then the access points'.
 
-    The first medium has all of them, a second one only those of access points.
+    The first medium has all of them, a second one only those of access points.  The energy of the
+    stations is counted if the radio's settings say so.
     """
     firsts = zip(media, (0, stations), strict=False)
     return RadioFaults(
-        [(medium, {name: at for at, name in enumerate(names[first:])}) for medium, first in firsts]
+        [(medium, {name: at for at, name in enumerate(names[first:])}) for medium, first in firsts],
+        metered(media[0], stations) if media else None,
     )

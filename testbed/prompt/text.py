@@ -15,6 +15,7 @@ _UNITS: Final = {"us": "µs", "seconds": "s", "airtime": "s"}
 _BEGUN: Final = {
     "crash": "crashed",
     "radio": "silenced",
+    "off": "switched off",
     "access-point": "silenced",
     "link": "cut the link of",
     "partition": "partitioned the area",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from emulation.backends.base import BackendError
-from emulation.media.control import ControlError, request
+from emulation.media.control import ControlError, ask, request
 from emulation.scenario.faults import Fault, position_error
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.packets import radio_frames
@@ -46,6 +46,8 @@ class Faults:
         """Active faults of positions."""
         self._number = itertools.count()
         self._lock = threading.RLock()  # a prompt may inject faults concurrently
+        self._emptied = set[str]()
+        """Stations whose batteries are empty."""
         self._queue: list[tuple[float, int, bool, Fault]] = []
         for fault in scenario.faults:
             self._push(fault.start, True, fault)
@@ -67,6 +69,15 @@ class Faults:
                 self.begin(fault)
             else:
                 self.end(fault)
+        if self._scenario.radio.battery is not None:
+            self._switch_off(now)
+
+    def _switch_off(self, now: float) -> None:
+        """End the node apps of stations whose radios the medium has switched off by itself."""
+        for name in ask(self._medium, {"op": "empty"}).get("empty", ()):
+            if name not in self._emptied:
+                self._emptied.add(name)
+                self.begin(Fault(kind="off", nodes=(name,), start=max(0.0, now)))
 
     def begin(self, fault: Fault) -> None:
         """Begin a fault now; it ends at its end time, if it has one.
@@ -83,7 +94,7 @@ class Faults:
         with self._lock:
             if fault.end is not None:
                 self._push(fault.end, False, fault)
-            for name in fault.nodes if fault.kind == "crash" else ():
+            for name in fault.nodes if fault.is_of_apps else ():
                 self._down[name] += 1
                 if self._down[name] == 1:
                     self._kill(name)
@@ -92,13 +103,12 @@ class Faults:
         """End a fault now.  Raises `BackendError` if it is refused."""
         if fault.is_of_radio:
             self._tell(fault, begins=False)
-            return
         if fault.kind == "position":
             self._misplacing.remove(fault)
             self._misplace(fault)
             return
         with self._lock:
-            for name in fault.nodes:
+            for name in fault.nodes if fault.is_of_apps else ():
                 self._down[name] -= 1
                 if not self._down[name]:
                     self._start(name)

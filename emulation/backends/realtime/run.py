@@ -447,6 +447,8 @@ class RealTimeRun(ABC):
             if self.epoch:
                 self._write_fidelity(medium, driver, drops)
                 self.folder.write_usage(used)
+                if "energy" in medium:
+                    self.folder.write_energy(medium["energy"])
         except OSError as error:
             self.ended = "failed"
             lost = read_json(self._recorder_status).get("write_errors", 0)

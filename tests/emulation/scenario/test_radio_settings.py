@@ -43,6 +43,7 @@ def test_by_default_they_change_nothing() -> None:
         ("basic_rate", 2.0, "basic_rate_mbps"),
         ("queue_frames", 50, "queue_frames"),
         ("queue_order", "routing-first", "queue_order"),
+        ("energy", "esp32-s2", "energy"),
     ],
 )
 def test_each_sets_one_field_of_the_radio(key: str, value: Any, field: str) -> None:
