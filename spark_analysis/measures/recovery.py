@@ -176,7 +176,7 @@ RECOVERY: Final[Table] = Table(
     description="faults, and how long delivery took to recover",
     schema=run_schema(
         column("fault", INT, "number of the fault, in order of time"),
-        column("kind", STRING, "crash, radio, access-point, link, partition or jam"),
+        column("kind", STRING, "crash, radio, off, access-point, link, partition or jam"),
         column("text", STRING, "the fault as specified"),
         column("nodes", STRING, "names of those that failed"),
         column("start", DOUBLE, "s into the run"),
@@ -263,7 +263,7 @@ def orphans(tables: RunTables) -> Iterator[str]:
         if fault.start >= tables.observed:
             break  # the run was ended before
         lost = [topic for topic in topics if points[topic] in fault.nodes]
-        if fault.kind in ("crash", "radio") and lost:
+        if fault.kind in ("crash", "radio", "off") and lost:
             names = _listed(sorted({points[topic] for topic in lost}))
             until = fault.until(min(tables.observed, scenario.duration))
             ends = (
