@@ -37,11 +37,12 @@ def test_tap_counts_what_the_virtual_clock_counts(tmp_path: Path) -> None:
     assert tap is not None
     assert virtual is not None
     assert [each.node for each in tap.stations] == [each.node for each in virtual.stations]
+    # On tap they go on until the medium is asked, some beacons after the end.
     for one, other in zip(tap.stations, virtual.stations, strict=True):
-        assert one.transmit == pytest.approx(other.transmit, rel=0.1)
-        assert one.receive == pytest.approx(other.receive, rel=0.1)
+        assert one.transmit == pytest.approx(other.transmit, rel=0.25)
+        assert one.receive == pytest.approx(other.receive, rel=0.25)
         assert one.off == pytest.approx(other.off, abs=0.1)
-        assert one.sleep == pytest.approx(other.sleep, abs=0.3)  # until the medium is asked
+        assert one.sleep == pytest.approx(other.sleep, abs=0.3)
         whole = one.transmit + one.receive + one.overhear + one.idle + one.sleep + one.off
         assert whole == pytest.approx(scenario.duration, abs=0.3)
 
