@@ -94,7 +94,7 @@ FaultOption = Annotated[
     typer.Option(
         "--fault",
         metavar="FAULT",
-        help="what fails, such as 'crash 30% at 20 for 10'; also radio, access-point, link, "
+        help="what fails, such as 'crash 30% at 20 for 10'; also radio, off, access-point, link, "
         "partition, jam, or file:PATH (docs/faults.md)",
     ),
 ]

@@ -7,8 +7,9 @@ import pytest
 
 from emulation.errors import ScenarioError
 from emulation.radio.spec import RadioSpec, UnitDisk
-from emulation.scenario.faults import Fault, make_faults, texts_of
+from emulation.scenario.faults import Fault, down, make_faults, texts_of
 from emulation.scenario.scenario import Scenario
+from testbed.prompt.text import begun
 from topologies.catalog import make_scenario
 
 RADIO = RadioSpec()
@@ -75,6 +76,17 @@ def test_every_kind_of_fault() -> None:
     assert (other.sender, other.nodes) == ("60000", ())
     assert (off.nodes, off.offset, off.end) == (("sta1", "sta2"), (-30.0, 0.5), 13.0)
     assert (clock.nodes, clock.ahead, clock.end) == (("sta4",), 3600.5, None)
+
+
+def test_who_has_no_power_has_neither_node_app_nor_radio() -> None:
+    (off,) = faults("off sta2 at 5 for 2")
+    assert (off.is_of_apps, off.is_of_radio) == (True, True)
+    for kind in ("crash", "radio"):
+        assert list(down((off,), "sta2", kind)) == [(5.0, 7.0)]
+        assert list(down((off,), "sta1", kind)) == []
+    with pytest.raises(ScenarioError, match="there is no br1 that can fail like this"):
+        faults("off br1 at 5")  # a broker has no radio
+    assert begun(off) == "switched off sta2 for 2 s"
 
 
 def test_who_fails_is_drawn_from_the_seed() -> None:

@@ -70,6 +70,7 @@ def test_the_report_has_a_tile_a_table_and_the_empty_battery(
     page = write_report(analysis, tables.run).read_text()
     assert "Energy by station" in page
     assert "HotPower 2010" in page
+    assert "the states of radios (Energy by station) are the medium's" in page
     assert "sta2: battery empty" in page
 
 
