@@ -25,12 +25,14 @@ from emulation.backends.realtime.own_medium import OwnMediumRun
 from emulation.backends.realtime.signs import HOSTAP, Heartbeat
 from emulation.network.hostapd.infrastructure import InfrastructureNetwork, Interface
 from emulation.network.hostapd.settings import ALWAYS_DBM, Roaming, SettingsError
+from emulation.radio.spec import HT_FIELDS
 from emulation.scenario.access_point import ACCESS
 from emulation.scenario.radio_settings import changed_settings
 from emulation.scenario.scenario import Scenario
 
 OF_THE_KERNEL: Final = frozenset(
     {"data_rate", "basic_rate", "retry_limit", "long_retry_limit", "queue_order"}
+    | set(HT_FIELDS.values())
 )
 """Radio settings that mac80211 decides; the medium decides the others."""
 

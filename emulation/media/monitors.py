@@ -21,7 +21,7 @@ from emulation.media import radiotap_wire
 from emulation.media.control import ControlError
 from emulation.media.device import DeviceError, Monitor
 from emulation.media.radiotap_wire import OnAir, RadiotapLink
-from emulation.radio.air import Transmission
+from emulation.radio.air import FrameJob, Transmission, jobs_of
 from emulation.radio.delivery import Delivery
 from emulation.radio.medium import BROADCAST
 from emulation.wifi.network import Network
@@ -88,9 +88,11 @@ class Monitors:
         self._captures = captures
         self._of: dict[int, list[_Listener]] = {}
         self._on_air: dict[int, Transmission] = {}
-        """By source: its last data frame, and ..."""
+        """By source: its last data frame or A-MPDU, ..."""
+        self._numbers: dict[int, dict[FrameJob, int]] = {}
+        """... the numbers of the frames in it, and ..."""
         self._sequence: dict[int, int] = {}
-        """... that frame's number."""
+        """... the last number."""
         network.on_air, network.on_heard = self._sent, self._heard
 
     def add(self, radio: WlanRadio, name: str, pid: int) -> None:
@@ -142,11 +144,16 @@ class Monitors:
     def _sent(self, channel: WlanChannel, frame: Transmission) -> None:
         if frame.acknowledges is not None or not isinstance(frame.job.frame, Packet):
             return
-        if frame.job.attempts <= 1:
-            self._sequence[frame.source] = self._sequence.get(frame.source, -1) + 1
-        self._on_air[frame.source] = frame
-        if self._of.get(frame.source):
-            self._show(channel, frame, frame.source, None)
+        source, jobs = frame.source, jobs_of(frame)
+        self._on_air[source] = frame
+        before = self._numbers.get(source, {})
+        numbers = self._numbers[source] = {}
+        for job in jobs:
+            if job not in before:
+                self._sequence[source] = self._sequence.get(source, -1) + 1
+            numbers[job] = before.get(job, self._sequence[source])
+            if self._of.get(source):
+                self._show(channel, frame, job, source, None)
 
     def _heard(self, channel: WlanChannel, delivery: Delivery) -> None:
         frame = self._on_air.get(delivery.source)
@@ -155,10 +162,16 @@ class Monitors:
         for receiver in delivery.receivers:
             if self._of.get(receiver):
                 level = channel.medium.table.signal_dbm(delivery.source, receiver)
-                self._show(channel, frame, receiver, level)
+                job = next((j for j in jobs_of(frame) if j.frame is delivery.frame), frame.job)
+                self._show(channel, frame, job, receiver, level)
 
     def _show(
-        self, channel: WlanChannel, frame: Transmission, radio: int, level: float | None
+        self,
+        channel: WlanChannel,
+        frame: Transmission,
+        job: FrameJob,
+        radio: int,
+        level: float | None,
     ) -> None:
         air = OnAir(
             frame.start,
@@ -166,11 +179,11 @@ class Monitors:
             channel.key.frequency_mhz,
             level,
             channel.medium.table.budget.noise_dbm,
-            frame.job.attempts > 1,
-            self._sequence.get(frame.source, 0),
+            job.attempts > 1,
+            self._numbers[frame.source].get(job, 0),
             round((frame.reserved - frame.end) * 1e6),
         )
-        record = radiotap_wire.encode(frame.job.frame, self._link(frame), air)
+        record = radiotap_wire.encode(job.frame, self._link(frame), air)
         for monitor in self._of[radio]:
             if monitor.capture is not None and not monitor.capture.write(record):
                 self.drops += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from emulation.radio.airtime import HT_RATES, Rate
+from emulation.radio.airtime import Rate
 from emulation.radio.mac import is_group
 from emulation.wifi.packets import Element, MeshHeader, Packet, Perr, Prep, Preq
 
@@ -19,7 +19,8 @@ _TSFT, _FLAGS, _RATE, _CHANNEL, _SIGNAL, _NOISE, _MCS = 0, 1, 2, 3, 5, 6, 19
 _CCK, _OFDM, _BAND_2, _BAND_5 = 0x0020, 0x0040, 0x0080, 0x0100
 """Flags of the channel."""
 _MCS_KNOWN: Final = 0x07
-"""Bandwidth (20 MHz), index and guard interval (long)."""
+"""Bandwidth, index and guard interval."""
+_MCS_40, _MCS_SHORT = 0x01, 0x04
 _DATA: Final = 0x08
 _ACTION: Final = 0xD0
 _TO_DS, _FROM_DS, _RETRY = 0x01, 0x02, 0x08
@@ -77,7 +78,8 @@ def _radiotap(air: OnAir) -> bytes:
         levels = (max(-128, min(127, round(level))) for level in (air.signal_dbm, air.noise_dbm))
         fields += struct.pack("<bb", *levels)
     if ht:
-        fields += struct.pack("<BBB", _MCS_KNOWN, 0, HT_RATES.index(air.rate))
+        flags = _MCS_40 * (air.rate.width_mhz == 40) | _MCS_SHORT * air.rate.short_guard
+        fields += struct.pack("<BBB", _MCS_KNOWN, flags, air.rate.mcs)
     present = sum(1 << bit for bit in bits)
     return struct.pack("<BBHI", 0, 0, 8 + len(fields), present) + fields
 

@@ -167,6 +167,55 @@ class ControlFrame(Transmission):
         """The RTS that a CTS answers."""
 
 
+class Aggregate(Transmission):
+    """One or more frames to the same station in one PPDU of 802.11n (`aggregation`)."""
+
+    __slots__ = ("acknowledged", "announced", "bounds", "index", "jobs")
+
+    def __init__(
+        self,
+        row: LinkRow,
+        destination: int,
+        start: float,
+        timing: tuple[float, float, float],
+        coding: Coding,
+        jobs: list[FrameJob],
+        bounds: list[tuple[float, float, Coding]],
+        index: int,
+    ) -> None:
+        """Create one with the times `timing`: payload, end, reserved."""
+        payload, end, reserved = timing
+        super().__init__(row, destination, start, payload, end, reserved, coding, jobs[0])
+        self.jobs = jobs
+        self.bounds = bounds
+        """Of each frame: the share of the payload before it and at its end, and its bits."""
+        self.index = index
+        """Of its rate."""
+        self.announced = False
+        """Whether it followed an RTS."""
+        self.acknowledged: list[FrameJob] = []
+        """Frames that its BlockAck names."""
+
+    def pieces(self) -> list[Transmission]:
+        """Return each of its frames, as if it were on the air alone."""
+        if len(self.jobs) == 1:
+            return [self]
+        pieces: list[Transmission] = []
+        spread = self.end - self.payload
+        for job, (begin, end, coding) in zip(self.jobs, self.bounds, strict=True):
+            start, stop = self.payload + begin * spread, self.payload + end * spread
+            times = self.start, start, stop, self.reserved
+            piece = Transmission(self.row, self.destination, *times, coding, job)
+            piece.overlaps, piece.lost = self.overlaps, self.lost
+            pieces.append(piece)
+        return pieces
+
+
+def jobs_of(frame: Transmission) -> list[FrameJob]:
+    """Return the jobs whose frames are on the air at once."""
+    return frame.jobs if isinstance(frame, Aggregate) else [frame.job]
+
+
 class Air:
     """The frames on the air of stations with the same `radio`."""
 

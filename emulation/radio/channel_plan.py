@@ -1,4 +1,4 @@
-"""Numbers and centre frequencies of 20 MHz channels.
+"""Numbers and centre frequencies of 20 MHz channels, and which of them may be 40 MHz wide.
 
 Source: IEEE 802.11-2016, 15.4.4.3 (2.4 GHz), 17.3.8.4 (5 GHz; from 172 on those of 802.11p).
 """
@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+WIDE: Final = frozenset(
+    {*range(1, 14), *range(36, 65, 4), *range(100, 145, 4), *range(149, 162, 4)}
+)
+"""Primary channels of 40 MHz (802.11-2016, tables E-1 to E-4)."""
 BAND_5_GHZ: Final = range(36, 186)
 """Channel numbers from 5 GHz on."""
 
@@ -43,3 +47,11 @@ def frequency_of(channel: int) -> float:
         f"there is no channel {channel}: 1 to 14 are at 2.4 GHz, "
         f"{BAND_5_GHZ[0]} to {BAND_5_GHZ[-1]} at 5 GHz"
     )
+
+
+def may_be_wide(frequency_mhz: float) -> bool:
+    """Return whether the channel at a frequency may be the primary one of 40 MHz."""
+    try:
+        return channel_of(frequency_mhz) in WIDE
+    except ChannelError:
+        return False

@@ -15,6 +15,9 @@ UWB Coexistence Simulation, 2003), which G. Pei and T. Henderson (Validation of 
 model in ns-3, 2010) found to agree with a test bed.  Distance spectra: D. Haccoun and G. Begin,
 High-rate punctured convolutional codes, IEEE Trans. Comm. 37 (1989), and P. Frenger et al. (1999).
 
+HT rates are the same by modulation and code.  The SINR is that of each stream, on the band of the
+channel (`table_on`).
+
 DSSS (1 and 2 Mb/s): differential BPSK and QPSK at Eb/N0 = SINR x 22 MHz / bit rate (Proakis,
 Digital Communications; the QPSK approximation: L. Miller).  CCK (5.5 and 11 Mb/s): biorthogonal
 signalling as in M. Pursley and T. Royster, High-rate direct-sequence spread spectrum with error-
@@ -31,7 +34,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from emulation.radio.airtime import Rate
+from emulation.radio.airtime import Phy, Rate
 
 Floats = npt.NDArray[np.float64]
 
@@ -129,11 +132,12 @@ class SurvivalTable:
     HIGH: Final = 60.0
     PER_DB: Final = 20
 
-    def __init__(self, rate: Rate) -> None:
+    def __init__(self, rate: Rate, noise_share: float = 1.0) -> None:
+        """Create one for frames into whose band falls that share of the noise."""
         self.rate = rate
         count = round((self.HIGH - self.LOW) * self.PER_DB) + 1
         self._grid = np.linspace(self.LOW, self.HIGH, count)
-        self._array = log_survival(rate, 10 ** (self._grid / 10))
+        self._array = log_survival(rate, 10 ** (self._grid / 10) / noise_share)
         self._list: list[float] = self._array.tolist()
 
     def at(self, sinr_db: Floats) -> Floats:
@@ -182,9 +186,18 @@ class ThresholdTable(SurvivalTable):
 
 
 @functools.cache
-def survival_table(rate: Rate) -> SurvivalTable:
+def survival_table(rate: Rate, noise_share: float = 1.0) -> SurvivalTable:
     """Return the table of a rate, computed once: tables are constant."""
-    return SurvivalTable(rate)
+    return SurvivalTable(rate, noise_share)
+
+
+def table_on(phy: Phy, rate: Rate) -> SurvivalTable:
+    """Return the table of a rate by the SINR in the whole channel of a PHY.
+
+    Half the noise of a channel of 40 MHz is in the band of frames that are not HT.
+    """
+    half = phy.bandwidth_hz == 40e6 and rate.width_mhz == 20
+    return survival_table(rate, 0.5 if half else 1.0)
 
 
 @functools.cache

@@ -21,12 +21,13 @@ last bit decide alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from emulation.radio.airtime import Rate, phy_for
+from emulation.radio.airtime import Rate
 from emulation.radio.budget import (
     AT_RANGE_DB,
     POWER_DECIMALS,
@@ -37,7 +38,7 @@ from emulation.radio.budget import (
     received_dbm,
 )
 from emulation.radio.differences import Differences
-from emulation.radio.errors import SurvivalTable, survival_table, threshold_table
+from emulation.radio.errors import SurvivalTable, table_on, threshold_table
 from emulation.radio.grid import Grid
 from emulation.radio.link_row import Jammer, JamRow, Line, Link, LinkRow, LinkTable, Matrix
 from emulation.radio.propagation import Floats, Indices, link_loss_db
@@ -68,13 +69,13 @@ class Links(LinkTable):
     def __init__(
         self, radio: RadioSpec, count: int, seed: int, cached_links: int = CACHED_LINKS
     ) -> None:
-        self.radio = radio
-        self.count = count
-        self.phy = phy_for(radio.standard, radio.frequency_mhz)
+        self.radio, self.count = radio, count
+        self.phy = radio.phy
         if radio.basic_rate_mbps is not None:
             self.phy = self.phy.with_basic_rate(radio.basic_rate_mbps)
+        table_of = partial(table_on, self.phy)
         self.table_of: Callable[[Rate], SurvivalTable] = (
-            threshold_table if radio.reception == "threshold" else survival_table
+            threshold_table if radio.reception == "threshold" else table_of
         )
         """Return the table of a rate."""
         self.tables = [self.table_of(rate) for rate in self.phy.rates]
@@ -82,7 +83,7 @@ class Links(LinkTable):
         self.control_tables: dict[Rate, SurvivalTable] = {
             rate: self.table_of(rate) for rate in self.phy.control_rates
         }
-        basic = survival_table(self.phy.basic_rate)
+        basic = table_of(self.phy.basic_rate)
         self.budget = budget_for(radio, self.phy, basic)
         self.noise_mw = 10 ** (self.budget.noise_dbm / 10)
         self.down: set[int] = set()
@@ -113,13 +114,10 @@ class Links(LinkTable):
         self._together = True
         """Whether enough stations transmit between two moves to compute their links together."""
         self.sense_snr_db = self.budget.sense_dbm - self.budget.noise_dbm
-        bits = 8 * self.phy.mpdu_bytes(REFERENCE_BYTES)
-        self._rate_needs = [
-            survival_table(rate).required_db(bits, REFERENCE_ERROR) for rate in self.phy.rates
-        ]
-        self._data_rate = next(
-            (i for i, rate in enumerate(self.phy.rates) if rate.mbps == radio.data_rate_mbps), None
-        )
+        bits, rates = 8 * self.phy.mpdu_bytes(REFERENCE_BYTES), self.phy.rates
+        self._rate_needs = [table_of(rate).required_db(bits, REFERENCE_ERROR) for rate in rates]
+        fixed = (radio.mcs == rate.mcs or radio.data_rate_mbps == rate.mbps for rate in rates)
+        self._data_rate = next((index for index, it in enumerate(fixed) if it), None)
         self.lock_db = basic.required_db(8 * LOCK_BYTES, 1 - LOCK_PROBABILITY)
         if radio.reception == "threshold":
             self.lock_db = self.budget.sensitivity_dbm - self.budget.noise_dbm - AT_RANGE_DB

@@ -30,17 +30,16 @@ sensed yet: contenders that finish within that time of each other collide.
 *Virtual carrier sense.*  A unicast silences those that sense it until its ACK would end.  Those
 that decode it do so by its duration field (NAV), the others by EIFS, which is about as long.
 
-With RTS and CTS, those that decode either are silent until the ACK would end
-(`emulation.radio.rts_cts`), the others by EIFS.
+With RTS and CTS, those that decode either are silent until the ACK would end (`rts_cts`), the
+others by EIFS.
 
 *Acknowledgement.*  The receiver of a unicast answers after SIFS.  The ACK is a frame on the air
-like any other.  If it does not arrive, the sender doubles its contention window and tries
-again, `retry_limit` times; the receiver passes a frame on once, however often it gets it.
+like any other.  If it does not arrive, the sender doubles its contention window and tries again,
+`retry_limit` times; the receiver passes a frame on once, however often it gets it.  The unicasts of
+802.11n are those of `aggregation`.
 
-Departures from the standard: rates follow the SNR of the link without probing; no
-fragmentation, no aggregation; the ACK timeout ends with the NAV, and EIFS follows every collision,
-even if no header was decoded, so that all stations around count their slots from the same
-instant (docs/model.md says what that amounts to).
+Departures from the standard: rates follow the SNR of the link without probing; no fragmentation;
+the ACK timeout ends with the NAV, and EIFS follows every collision (docs/model.md).
 """
 
 from __future__ import annotations
@@ -52,6 +51,7 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
+from emulation.radio.aggregation import AGGREGATE_END, Aggregation
 from emulation.radio.air import Air, FrameJob, Transmission
 from emulation.radio.airtime import Rate
 from emulation.radio.counters import Counters
@@ -61,7 +61,7 @@ from emulation.radio.link_row import Link
 from emulation.radio.links import Links
 from emulation.radio.losses import Losses
 from emulation.radio.reception import Reception
-from emulation.radio.rts_cts import RtsCts, Sender
+from emulation.radio.rts_cts import Parts, RtsCts, Sender
 from emulation.radio.sensing import HISTORY, NS, CarrierSense, DistantCarrierSense
 from emulation.radio.spec import NEVER, RadioSpec
 from emulation.radio.station import FOREVER, RadioStation
@@ -90,10 +90,8 @@ class Medium(Sender):
         rng: random.Random,
         on_status: Callable[[Status], bool] | None = None,
     ) -> None:
-        self.radio = radio
-        self.count = count
-        self._on_status = on_status
-        self._stopped = False
+        self.radio, self.count = radio, count
+        self._on_status, self._stopped = on_status, False
         self.table = Links(radio, count, seed=rng.getrandbits(63))
         self.counters = Counters(count)
         self.losses = Losses(self.table)
@@ -109,22 +107,14 @@ class Medium(Sender):
         self._sensing = sense(self.table, self._random)
         self._listeners: set[int] = set()
         self._heap: list[tuple[float, int, int, Any]] = []
-        self._order = 0
+        self._order, self._now = 0, -FOREVER
         self._out: list[Delivery] = []
-        self._now = -FOREVER
-        self._rts: RtsCts | None = None
-        if radio.rts_threshold < NEVER:
-            self._rts = RtsCts(
-                self,
-                self.table,
-                self._timings,
-                self._air,
-                self._sensing,
-                self._reception,
-                self.counters,
-                self._stations,
-                self._contenders,
-            )
+        parts = Parts(
+            *(self.table, self._timings, self._air, self._sensing, self._reception),
+            *(self.counters, self.losses, self._stations, self._contenders, self._random),
+        )
+        self._rts = RtsCts(self, parts) if radio.rts_threshold < NEVER else None
+        self._aggregation = Aggregation(self, parts, self._rts) if radio.standard == "n" else None
         self.jamming = Jamming(
             self.table, self._air, self._sensing, self.push, self._silence, self._resume
         )
@@ -153,15 +143,15 @@ class Medium(Sender):
         the best rate and the retry limit; a broadcast has one try.  `size_bytes` is then that of
         the 802.11 frame with its FCS, and `on_status` is called for broadcasts too.
 
-        With `first`, the frame overtakes all that wait behind the one whose turn it is; if the
-        queue is full, the last one is dropped instead.
+        With `first`, it overtakes all but the one whose turn it is; a full queue drops its last.
         """
         self._run(now)
         station = self._stations[source]
         queue = station.queue
         if len(queue) >= self.radio.queue_frames or source in self.table.down:
             self.counters.queue_drops[source] += 1
-            if not first or len(queue) < 2 or source in self.table.down:
+            # An A-MPDU may hold all frames of the queue.
+            if not first or len(queue) < 2 or queue[-1].aired or source in self.table.down:
                 self.losses.refused(now, source, frame, destination)
                 return False
             last = queue.pop()
@@ -232,11 +222,8 @@ class Medium(Sender):
         """
         station = self._stations[source]
         queue, current = station.queue, station.job
-        taken = [
-            job
-            for job in queue
-            if job.destination == destination and not job.attempts and job is not current
-        ]
+        fresh = (job for job in queue if not job.attempts and job is not current)
+        taken = [job for job in fresh if job.destination == destination]
         if taken:
             if queue[0] is taken[0]:
                 station.short_retries = 0
@@ -255,6 +242,8 @@ class Medium(Sender):
         """Take down a station, whose queue is lost, or the link between two stations."""
         self.table.fail(station, other)
         if other is None:
+            if self._aggregation is not None:
+                self._aggregation.fail(station, self._now)
             state = self._stations[station]
             self.counters.queue_drops[station] += len(state.queue)
             self.losses.waiting(self._now, station, state.queue)
@@ -262,7 +251,7 @@ class Medium(Sender):
             state.queue.clear()
             state.job = None
             for job in lost:
-                self._report(station, job, False, self._now)
+                self.report(station, job, False, self._now)
             state.window = self._phy.cw_min
             state.short_retries = 0
             state.post_backoff = -FOREVER
@@ -315,6 +304,8 @@ class Medium(Sender):
             self._retry(what, time)
         elif kind < 0:
             self.jamming.step(kind, what, time)
+        elif self._aggregation is not None and kind >= AGGREGATE_END:
+            self._aggregation.step(kind, what, time)
         elif self._rts is not None:
             self._rts.step(kind, what, time)
 
@@ -351,14 +342,15 @@ class Medium(Sender):
         """Put the first frame of a station's queue on the air, or its RTS unless `cleared`."""
         job = station.job = station.queue[0]
         source, destination = station.index, job.destination
+        if self._aggregation is not None and destination != BROADCAST and not job.tries:
+            self._aggregation.start(station, now, cleared)
+            return
         row = self.table.row(source)
         if job.tries:
             timing = self._timings.chosen(job)
         else:
-            if destination == BROADCAST:
-                index = self._basic
-            else:
-                index = self.table.unicast_rate(row, destination)
+            fixed = destination == BROADCAST
+            index = self._basic if fixed else self.table.unicast_rate(row, destination)
             known = self._timings.known.get((index, job.size))
             timing = known or self._timings.of(index, job.size)
         duration, response, payload, coding = timing
@@ -374,21 +366,20 @@ class Medium(Sender):
             counters.retries[source] += 1
         job.aired = True
         job.attempts += 1
-        self.put_on_air(
-            Transmission(row, destination, now, now + payload, end, reserved, coding, job)
-        )
+        frame = Transmission(row, destination, now, now + payload, end, reserved, coding, job)
+        self.put_on_air(frame)
 
     def put_on_air(self, frame: Transmission, kind: int = _END) -> None:
         self.counters.airtime[frame.source] += frame.end - frame.start
         self._sensing.add(frame)
         self._air.add(frame)
-        if self._contenders:
-            self._sensing.silence(frame, self._contenders, self._stations)
+        self._silence(frame)
         self.push(frame.end, kind, frame)
 
     def _silence(self, frame: Transmission) -> None:
         """Freeze the countdown of all contenders that sense a frame that starts."""
-        self._sensing.silence(frame, self._contenders, self._stations)
+        if self._contenders:
+            self._sensing.silence(frame, self._contenders, self._stations)
 
     def _resume(self, frame: Transmission, now: float) -> None:
         """Let contenders that sense a frame that was cut short continue counting."""
@@ -411,30 +402,34 @@ class Medium(Sender):
             if receivers:
                 self._out.append(Delivery(now, frame.job.frame, frame.source, receivers))
             if frame.job.tries:
-                self._report(frame.source, frame.job, False, now)
+                self.report(frame.source, frame.job, False, now)
             self._done(station, now)
         elif self._reception.received(frame, frame.destination):
             if not frame.job.delivered:
                 frame.job.delivered = True
-                self.counters.received[frame.destination] += 1
-                self._out.append(Delivery(now, frame.job.frame, frame.source, [frame.destination]))
+                self.arrive(frame.job, frame.source, now)
             self._acknowledge(frame, now)
         else:
             self.push(frame.reserved, _NO_ACK, frame)
         if self._listeners and frame.acknowledges is None and frame.destination != BROADCAST:
+            self.overhear(frame, now)
+        if frame.overlaps:
+            self._air.forget(frame)
+
+    def arrive(self, job: FrameJob, source: int, now: float) -> None:
+        self.counters.received[job.destination] += 1
+        self._out.append(Delivery(now, job.frame, source, [job.destination]))
+
+    def overhear(self, frame: Transmission, now: float) -> None:
+        if self._listeners:
             overhearers = self._reception.overhearers(frame, self._listeners)
             if overhearers:
                 self._out.append(Overheard(now, frame.job.frame, frame.source, overhearers))
-        if frame.overlaps:
-            self._air.forget(frame)
 
     # Acknowledgement.
 
     def _acknowledge(self, frame: Transmission, now: float) -> None:
-        """The receiver of a unicast answers after SIFS, unless it transmits.
-
-        The answer is put on the air at once, with its start after SIFS, to spare an event.
-        """
+        """The receiver answers after SIFS (an ACK on the air at once spares an event)."""
         source, destination = frame.source, frame.destination
         if self._air.busy(destination):
             self.push(frame.reserved, _NO_ACK, frame)
@@ -444,16 +439,16 @@ class Medium(Sender):
         end = start + duration
         self.counters.acks[destination] += 1
         row = self.table.row(destination)
-        self.put_on_air(
-            Transmission(row, source, start, start + preamble, end, end, coding, frame.job, frame)
-        )
+        job = frame.job
+        ack = Transmission(row, source, start, start + preamble, end, end, coding, job, frame)
+        self.put_on_air(ack)
 
     def _ack_ended(self, ack: Transmission, frame: Transmission, now: float) -> None:
         station = self._stations[frame.source]
         if station.job is not frame.job:
             return
         if self._reception.received(ack, frame.source):
-            self._report(frame.source, frame.job, True, now)
+            self.report(frame.source, frame.job, True, now)
             self._done(station, now)
         else:
             self._retry(frame, now)
@@ -472,26 +467,30 @@ class Medium(Sender):
     def failed(self, station: RadioStation, job: FrameJob, last: bool, now: float) -> None:
         """Try a unicast again, or give it up after the last try."""
         if last:
+            if self._aggregation is not None:
+                self._aggregation.give_up(station.index, job, now)
             self.counters.retry_drops[station.index] += 1
             self.losses.given_up(now, station.index, job)
-            self._report(station.index, job, False, now)
+            self.report(station.index, job, False, now)
             self._done(station, now)
             return
         station.job = None
         station.window = min(2 * station.window + 1, self._phy.cw_max)
         self._contend(station, now)
 
-    def _report(self, source: int, job: FrameJob, acknowledged: bool, now: float) -> None:
+    def report(self, source: int, job: FrameJob, acknowledged: bool, now: float) -> None:
         if self._on_status is not None:
-            status = Status(now, job.frame, source, job.destination, acknowledged, job.attempts)
-            if self._on_status(status):
-                self._stopped = True
+            how = acknowledged, job.attempts
+            self._stopped |= self._on_status(Status(now, job.frame, source, job.destination, *how))
 
     def _done(self, station: RadioStation, now: float) -> None:
-        """The frame is out of the queue; contend for the next, or count the post-backoff."""
+        """The exchange of a station's first frame is over."""
         station.queue.popleft()
-        station.job = None
         station.window = self._phy.cw_min
+        self.proceed(station, now)
+
+    def proceed(self, station: RadioStation, now: float) -> None:
+        station.job = None
         if station.queue:
             self._contend(station, now)
         else:

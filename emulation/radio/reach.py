@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulation.radio.airtime import phy_for
 from emulation.radio.budget import budget_for
-from emulation.radio.errors import survival_table
+from emulation.radio.errors import table_on
 from emulation.radio.propagation import path_loss_db
 from emulation.radio.spec import RadioSpec, UnitDisk
 
@@ -51,9 +50,9 @@ def with_sensitivity(radio: RadioSpec, threshold_dbm: float) -> RadioSpec:
     """
     if isinstance(radio.propagation, UnitDisk):
         raise ValueError("a unit disk has no levels: choose another propagation")
-    phy = phy_for(radio.standard, radio.frequency_mhz)
+    phy = radio.phy
     silent = radio.model_copy(update={"noise_figure_db": 0.0, "range": None})
-    least = budget_for(silent, phy, survival_table(phy.basic_rate)).sensitivity_dbm
+    least = budget_for(silent, phy, table_on(phy, phy.basic_rate)).sensitivity_dbm
     figure = threshold_dbm - least
     if figure < 0.0:
         raise ValueError(

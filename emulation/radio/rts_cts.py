@@ -22,12 +22,14 @@ does not do it either.
 from __future__ import annotations
 
 import abc
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from emulation.radio.air import Air, ControlFrame, FrameJob, Transmission
 from emulation.radio.airtime import CTS_BYTES, RTS_BYTES
 from emulation.radio.counters import Counters
 from emulation.radio.links import Links
+from emulation.radio.losses import Losses
 from emulation.radio.reception import Reception
 from emulation.radio.sensing import CarrierSense
 from emulation.radio.station import RadioStation
@@ -53,35 +55,56 @@ class Sender(abc.ABC):
         """Transmit a station's frame, whose CTS has come if it is `cleared`."""
 
     @abc.abstractmethod
+    def proceed(self, station: RadioStation, now: float) -> None:
+        """Contend for the next frame of a station, or count the post-backoff."""
+
+    @abc.abstractmethod
+    def arrive(self, job: FrameJob, source: int, now: float) -> None:
+        """Hand a unicast to its receiver's host."""
+
+    @abc.abstractmethod
+    def overhear(self, frame: Transmission, now: float) -> None:
+        """Hand a unicast, at its end, to the hosts that listen to all."""
+
+    @abc.abstractmethod
+    def report(self, source: int, job: FrameJob, acknowledged: bool, now: float) -> None:
+        """Report the outcome of a unicast to the medium's owner."""
+
+    @abc.abstractmethod
     def failed(self, station: RadioStation, job: FrameJob, last: bool, now: float) -> None:
         """Go on after a try that did not succeed: with another one, unless it was the last."""
 
 
-class RtsCts:
-    """The exchanges of `stations`, whose links are `table`, over the medium `sender`."""
+class Parts(NamedTuple):
+    """What the medium consists of, for the exchanges."""
 
-    def __init__(
-        self,
-        sender: Sender,
-        table: Links,
-        timings: Timings,
-        air: Air,
-        sensing: CarrierSense,
-        reception: Reception,
-        counters: Counters,
-        stations: list[RadioStation],
-        contenders: set[int],
-    ) -> None:
+    table: Links
+    timings: Timings
+    air: Air
+    sensing: CarrierSense
+    reception: Reception
+    counters: Counters
+    losses: Losses
+    stations: list[RadioStation]
+    contenders: set[int]
+    draw: Callable[[], float]
+    """Uniform in [0, 1)."""
+
+
+class RtsCts:
+    """The exchanges over the medium `sender`, which consists of `parts`."""
+
+    def __init__(self, sender: Sender, parts: Parts) -> None:
         self._sender = sender
-        self._table = table
-        self._rts: Final = timings.control(RTS_BYTES)
-        self._cts: Final = timings.control(CTS_BYTES)
-        self._air = air
-        self._sensing = sensing
-        self._reception = reception
-        self._counters = counters
-        self._stations = stations
-        self._contenders = contenders
+        self._table = parts.table
+        self._rts: Final = parts.timings.control(RTS_BYTES)
+        self._cts: Final = parts.timings.control(CTS_BYTES)
+        self._air = parts.air
+        self._sensing = parts.sensing
+        self._reception = parts.reception
+        self._counters = parts.counters
+        self._stations = parts.stations
+        self._contenders = parts.contenders
 
     def covers(self, job: FrameJob) -> bool:
         """Return whether a unicast needs an RTS."""

@@ -8,12 +8,15 @@ from typing import Annotated, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from emulation.radio.airtime import phy_for
+from emulation.radio.airtime import Phy, ht_rates, phy_for
+from emulation.radio.channel_plan import may_be_wide
 
 NEVER: Final = 2347
 """A `RadioSpec.rts_threshold` that no frame exceeds: the default of dot11RTSThreshold."""
 EnergyName = Literal["intel-5300", "esp32-s2"]
 """Names of `emulation.radio.energy.PROFILES`."""
+LONGEST_AGGREGATE: Final = 65_535
+"""Bytes of an A-MPDU of 802.11n (802.11-2016, 9.4.2.56.3)."""
 
 
 class _Frozen(BaseModel):
@@ -156,6 +159,22 @@ class RadioSpec(_Frozen):
         le=255,
         description="transmissions of a unicast with an RTS after the first",
     )
+    width_mhz: Literal[20, 40] = Field(default=20, description="of 802.11n")
+    streams: int = Field(default=1, ge=1, le=4, description="spatial streams, of 802.11n")
+    guard_interval: Literal["long", "short"] = Field(default="long", description="of 802.11n")
+    mcs: int | None = Field(
+        default=None, ge=0, le=31, description="of unicasts of 802.11n, instead of data_rate_mbps"
+    )
+    ampdu: int = Field(
+        default=LONGEST_AGGREGATE,
+        ge=0,
+        le=LONGEST_AGGREGATE,
+        description="bytes of 802.11n's longest A-MPDU; 0: every frame on its own",
+    )
+    rate_control: Literal["ideal", "minstrel"] = Field(
+        default="ideal",
+        description="of unicasts without a fixed rate; minstrel: 802.11n learns it from losses",
+    )
     queue_frames: int = Field(default=128, ge=1, le=100_000)
     queue_order: Literal["fifo", "routing-first"] = Field(
         default="fifo",
@@ -181,7 +200,24 @@ class RadioSpec(_Frozen):
                 "a battery needs to know what the radio takes: add energy="
                 + " or energy=".join(get_args(EnergyName))
             )
-        rates = [rate.mbps for rate in phy_for(self.standard, self.frequency_mhz).rates]
+        if self.standard != "n":
+            self._without_ht()
+        if self.mcs is not None and self.mcs >= 8 * self.streams:
+            raise ValueError(
+                f"mcs: {self.mcs} has {self.mcs // 8 + 1} streams and streams is {self.streams}: "
+                f"choose 0 to {8 * self.streams - 1}, or more streams"
+            )
+        if self.mcs is not None and self.data_rate_mbps is not None:
+            raise ValueError("give mcs or data_rate, not both")
+        fixed = self.mcs is not None or self.data_rate_mbps is not None
+        if fixed and self.rate_control == "minstrel":
+            raise ValueError("rate_control: minstrel chooses the rate: leave out mcs and data_rate")
+        if self.width_mhz == 40 and not may_be_wide(self.frequency_mhz):
+            raise ValueError(
+                f"width: no channel of 40 MHz has its primary one at {self.frequency_mhz:g} MHz: "
+                "choose, for example, 2412 or 5180, or 20 MHz"
+            )
+        rates = [rate.mbps for rate in self.phy.rates]
         for name in ("data_rate", "basic_rate"):
             chosen = getattr(self, f"{name}_mbps")
             if chosen is not None and chosen not in rates:
@@ -190,3 +226,32 @@ class RadioSpec(_Frozen):
                     + ", ".join(f"{rate:g}" for rate in rates)
                 )
         return self
+
+    def _without_ht(self) -> None:
+        """Raise ValueError for settings that only 802.11n has."""
+        for field, name in HT_FIELDS.items():
+            value = getattr(self, field)
+            if value != type(self).model_fields[field].default:
+                raise ValueError(
+                    f"{name}: 802.11{self.standard} does not have {value}: leave it out, or set "
+                    "standard to n"
+                )
+
+    @property
+    def phy(self) -> Phy:
+        """Timing and rates of its standard; without a basic rate of its own."""
+        ht = ht_rates(self.streams, self.width_mhz, self.guard_interval == "short")
+        return phy_for(self.standard, self.frequency_mhz, ht)
+
+
+HT_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "width_mhz": "width",
+        "streams": "streams",
+        "guard_interval": "guard_interval",
+        "mcs": "mcs",
+        "ampdu": "ampdu",
+        "rate_control": "rate_control",
+    }
+)
+"""Fields of `RadioSpec` that 802.11n alone has, with their names in `--set`."""

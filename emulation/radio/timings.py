@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from emulation.radio.air import Coding, FrameJob
-from emulation.radio.airtime import ACK_BYTES, PREAMBLE, Rate
+from emulation.radio.airtime import ACK_BYTES, BLOCK_ACK_BYTES, Rate
 from emulation.radio.links import Links
 
 
@@ -32,6 +32,8 @@ class Timings:
         """By rate in Mb/s, which is unique, and bytes on the air."""
         self._acks: dict[Rate, Timing] = {}
         """By rate of the acknowledged frame."""
+        self._block_acks: dict[Rate, Timing] = {}
+        """By rate of the acknowledged A-MPDU."""
 
     def of(self, index: int, size: int) -> Timing:
         """Return the times of an Ethernet frame of `size` bytes at the rate with that index."""
@@ -41,7 +43,7 @@ class Timings:
             rate, mpdu = table.rate, phy.mpdu_bytes(size)
             response = phy.sifs + phy.ack_duration(rate)
             coding = Coding(table, 8 * mpdu)
-            timing = Timing(phy.duration(rate, mpdu), response, PREAMBLE[rate.format], coding)
+            timing = Timing(phy.duration(rate, mpdu), response, rate.preamble, coding)
             self.known[index, size] = timing
         return timing
 
@@ -53,7 +55,7 @@ class Timings:
             phy = self._phy
             response = phy.sifs + phy.ack_duration(rate)
             coding = Coding(self._table.table_of(rate), 8 * job.size)
-            timing = Timing(phy.duration(rate, job.size), response, PREAMBLE[rate.format], coding)
+            timing = Timing(phy.duration(rate, job.size), response, rate.preamble, coding)
             self._chosen[rate.mbps, job.size] = timing
         return timing
 
@@ -62,16 +64,24 @@ class Timings:
         phy = self._phy
         rate = phy.basic_rate
         coding = Coding(self._table.control_tables[rate], 8 * size)
-        return Timing(phy.duration(rate, size), phy.sifs, PREAMBLE[rate.format], coding)
+        return Timing(phy.duration(rate, size), phy.sifs, rate.preamble, coding)
 
     def ack(self, rate: Rate) -> Timing:
         """Return the times of the acknowledgement of a frame at that rate, after SIFS."""
         timing = self._acks.get(rate)
         if timing is None:
-            phy = self._phy
-            control = phy.control_rate(rate)
-            coding = Coding(self._table.control_tables[control], 8 * ACK_BYTES)
-            duration = phy.duration(control, ACK_BYTES)
-            timing = Timing(duration, phy.sifs, PREAMBLE[control.format], coding)
-            self._acks[rate] = timing
+            timing = self._acks[rate] = self._answer(rate, ACK_BYTES)
         return timing
+
+    def block_ack(self, rate: Rate) -> Timing:
+        """Return the times of the BlockAck of an A-MPDU at that rate, after SIFS."""
+        timing = self._block_acks.get(rate)
+        if timing is None:
+            timing = self._block_acks[rate] = self._answer(rate, BLOCK_ACK_BYTES)
+        return timing
+
+    def _answer(self, rate: Rate, size: int) -> Timing:
+        phy = self._phy
+        control = phy.control_rate(rate)
+        coding = Coding(self._table.control_tables[control], 8 * size)
+        return Timing(phy.duration(control, size), phy.sifs, control.preamble, coding)

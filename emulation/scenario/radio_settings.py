@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, get_args
 from pydantic import ValidationError
 
 from emulation.errors import ScenarioError, first_problem
-from emulation.radio.spec import NEVER, EnergyName, RadioSpec
+from emulation.radio.spec import HT_FIELDS, LONGEST_AGGREGATE, NEVER, EnergyName, RadioSpec
 from nodeapp.parameters import Param
 
 AS_RADIO: Final = -1
@@ -56,6 +56,7 @@ NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("queue_order", "queue_order"),
     ("energy", "energy"),
     ("battery", "battery"),
+    *HT_FIELDS.items(),
 )
 """Fields of `RadioSpec` set here, with their names in `--set`."""
 
@@ -97,10 +98,10 @@ class RadioSettings:
         ),
     ] = AUTO
     data_rate: Annotated[
-        float, Param("Mb/s of unicasts; 0: as radio (by SNR if standard)", low=0, high=65)
+        float, Param("Mb/s of unicasts; 0: as radio (by SNR if standard)", low=0, high=600)
     ] = 0.0
     basic_rate: Annotated[
-        float, Param("Mb/s of broadcasts, RTS, CTS and ACK; 0: as radio", low=0, high=65)
+        float, Param("Mb/s of broadcasts, RTS, CTS and ACK; 0: as radio", low=0, high=600)
     ] = 0.0
     queue_frames: Annotated[
         int, Param("frames that wait in a station; 0: as radio", low=0, high=100_000)
@@ -119,6 +120,30 @@ class RadioSettings:
     battery: Annotated[
         float, Param("J that each station has; 0: enough, or none counted", low=0, high=1e9)
     ] = 0.0
+    width: Annotated[int, Param("MHz of 802.11n: 20 or 40; 0: as radio", low=0, high=40)] = 0
+    streams: Annotated[int, Param("spatial streams of 802.11n; 0: as radio", low=0, high=4)] = 0
+    guard_interval: Annotated[
+        str,
+        Param("of 802.11n; auto: as radio", choices=(AUTO, "long", "short")),
+    ] = AUTO
+    mcs: Annotated[
+        int, Param("0 to 31: rate of 802.11n's unicasts; -1: as radio", low=AS_RADIO, high=31)
+    ] = AS_RADIO
+    ampdu: Annotated[
+        int,
+        Param(
+            "bytes of 802.11n's longest A-MPDU; 0: none; -1: as radio",
+            low=AS_RADIO,
+            high=LONGEST_AGGREGATE,
+        ),
+    ] = AS_RADIO
+    rate_control: Annotated[
+        str,
+        Param(
+            "ideal: by SNR; minstrel: 802.11n learns from losses; auto: as radio",
+            choices=(AUTO, "ideal", "minstrel"),
+        ),
+    ] = AUTO
 
     def applied(self, radio: RadioSpec, like: RadioSpec | None = None) -> RadioSpec:
         """Return `radio` with these settings.
@@ -138,12 +163,14 @@ class RadioSettings:
             "data_rate_mbps": self.data_rate,
             "basic_rate_mbps": self.basic_rate,
             "queue_frames": self.queue_frames,
+            "width_mhz": self.width,
+            "streams": self.streams,
         }
         update |= {field: value for field, value in overrides.items() if value}
-        for field in ("rts_threshold", "retry_limit", "long_retry_limit"):
+        for field in ("rts_threshold", "retry_limit", "long_retry_limit", "mcs", "ampdu"):
             if getattr(self, field) != AS_RADIO:
                 update[field] = getattr(self, field)
-        for field in ("reception", "queue_order"):
+        for field in ("reception", "queue_order", "guard_interval", "rate_control"):
             if getattr(self, field) != AUTO:
                 update[field] = getattr(self, field)
         if like is None:  # access points, whose radio is the other one, are not on batteries

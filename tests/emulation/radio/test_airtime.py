@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulation.radio.airtime import DSSS_RATES, HT_RATES, OFDM_RATES, Rate, phy_for
+from emulation.radio.airtime import DSSS_RATES, HT_RATES, OFDM_RATES, Rate, ht_rates, phy_for
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,65 @@ def test_acks_use_the_highest_basic_rate_not_above_the_frame(
     assert phy_for(standard).ack_duration(rate) == pytest.approx(  # type: ignore[arg-type]
         microseconds * 1e-6
     )
+
+
+@pytest.mark.parametrize(
+    ("streams", "width", "short", "mcs", "mbps"),
+    [
+        # 802.11-2016, tables 19-27 to 19-34.
+        (1, 20, False, 0, 6.5),
+        (1, 20, True, 0, 7.2),
+        (1, 20, True, 7, 72.2),
+        (1, 40, False, 0, 13.5),
+        (1, 40, True, 7, 150),
+        (2, 20, False, 8, 13),
+        (2, 20, True, 15, 144.4),
+        (2, 40, True, 15, 300),
+        (3, 20, False, 23, 195),
+        (3, 40, False, 20, 243),
+        (4, 20, True, 31, 288.9),
+        (4, 40, False, 28, 324),
+        (4, 40, True, 31, 600),
+    ],
+)
+def test_ht_rates_are_those_of_the_standard(
+    streams: int, width: int, short: bool, mcs: int, mbps: float
+) -> None:
+    rates = ht_rates(streams, width, short)
+    assert len(rates) == 8 * streams
+    assert rates[mcs].mbps == mbps
+    assert (rates[mcs].mcs, rates[mcs].streams) == (mcs, mcs // 8 + 1)
+
+
+@pytest.mark.parametrize(
+    ("streams", "width", "short", "mcs", "microseconds"),
+    [
+        # 1,536 bytes and 22 bits; 28 from 300 Mb/s on, as there are two encoders.
+        (1, 20, True, 7, 36 + 176),  # 48 symbols of 3.6 us: 172.8
+        (2, 20, False, 15, 40 + 24 * 4),
+        (3, 40, False, 23, 48 + 8 * 4),
+        (4, 40, True, 31, 48 + 24),  # 6 symbols of 3.6 us: 21.6
+    ],
+)
+def test_ht_durations(streams: int, width: int, short: bool, mcs: int, microseconds: float) -> None:
+    phy = phy_for("n", 5180, ht_rates(streams, width, short))
+    rate = ht_rates(streams, width, short)[mcs]
+    assert phy.duration(rate, 1536) == pytest.approx(microseconds * 1e-6)
+
+
+def test_a_second_encoder_has_a_tail_of_its_own() -> None:
+    phy = phy_for("n", 5180, ht_rates(4, 40))
+    one, two = ht_rates(4, 40)[20], ht_rates(4, 40)[21]
+    # As many bits as just fit: N symbols of 972 or 1,296 bits, 16 of service, 6 or 12 of tail.
+    for rate, bytes_, symbols in ((one, (972 * 4 - 22) // 8, 4), (two, (1296 * 4 - 28) // 8, 4)):
+        assert phy.duration(rate, bytes_) == pytest.approx(48e-6 + symbols * 4e-6)
+        assert phy.duration(rate, bytes_ + 1) == pytest.approx(48e-6 + (symbols + 1) * 4e-6)
+
+
+def test_streams_are_acknowledged_by_their_modulation() -> None:
+    phy = phy_for("n", 5180, ht_rates(4))
+    answers = [phy.control_rate(rate).mbps for rate in ht_rates(4)]
+    assert answers == [6, 12, 12, 24, 24, 24, 24, 24] * 4
 
 
 def test_interframe_spaces() -> None:

@@ -26,6 +26,38 @@ from tests.emulation.radio.formulas import frame_error_rate, received_dbm
 CONTINUOUS: tuple[Propagation, ...] = (Friis(), LogDistance(), Shadowing(), TwoRayGround())
 
 
+def test_40_mhz_hear_twice_the_noise_except_frames_of_20() -> None:
+    narrow, wide = (
+        Links(RadioSpec(standard="n", frequency_mhz=5180, width_mhz=width, tx_power_dbm=20.0), 1, 0)
+        for width in (20, 40)
+    )
+    assert wide.budget.noise_dbm - narrow.budget.noise_dbm == pytest.approx(10 * math.log10(2))
+    # Broadcasts and ACKs have 20 MHz, and so the same range.
+    assert wide.budget.sensitivity_dbm == pytest.approx(narrow.budget.sensitivity_dbm, abs=0.01)
+    needs = [
+        table.required_db(8000, 0.1) + links.budget.noise_dbm
+        for links in (narrow, wide)
+        for table in links.tables[-1:]
+    ]
+    assert needs[1] - needs[0] == pytest.approx(10 * math.log10(2), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("frequency", "there"),
+    [(2412, True), (2472, True), (2484, False), (5180, True), (5320, True), (5825, False),
+     (5190, False), (914, False)],
+)  # fmt: skip
+def test_40_mhz_need_a_channel_beside(frequency: float, there: bool) -> None:
+    def wide() -> RadioSpec:
+        return RadioSpec(standard="n", frequency_mhz=frequency, width_mhz=40)
+
+    if there:
+        assert wide().phy.bandwidth_hz == 40e6
+    else:
+        with pytest.raises(ValueError, match="no channel of 40 MHz has its primary one at"):
+            wide()
+
+
 @pytest.mark.parametrize("model", CONTINUOUS)
 @pytest.mark.parametrize("standard", ["b", "g", "n"])
 def test_one_broadcast_in_ten_is_lost_at_the_range(standard: str, model: Propagation) -> None:

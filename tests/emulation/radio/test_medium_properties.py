@@ -7,11 +7,12 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulation.radio.air import ControlFrame, Transmission
+from emulation.radio.air import Aggregate, ControlFrame, Transmission, jobs_of
 from emulation.radio.delivery import Delivery, Status
 from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import NEVER, LogDistance, RadioSpec, Shadowing, UnitDisk
@@ -33,6 +34,20 @@ _radios = st.builds(
     reception=st.sampled_from(["bit-errors", "threshold"]),
     rts_threshold=st.sampled_from([NEVER, NEVER, 0, 500]),
     long_retry_limit=st.integers(0, 4),
+)
+_ht = st.builds(
+    RadioSpec,
+    standard=st.just("n"),
+    range=st.just(250.0),
+    streams=st.integers(1, 4),
+    width_mhz=st.sampled_from([20, 40]),
+    guard_interval=st.sampled_from(["long", "short"]),
+    ampdu=st.sampled_from([0, 4000, 65_535]),
+    rate_control=st.sampled_from(["ideal", "minstrel"]),
+    retry_limit=st.integers(0, 4),
+    long_retry_limit=st.integers(0, 4),
+    queue_frames=st.integers(1, 40),
+    rts_threshold=st.sampled_from([NEVER, NEVER, 0, 500]),
 )
 _sends = st.lists(
     st.tuples(
@@ -80,7 +95,10 @@ def _check_exchanges(medium: Medium, frames: list[Transmission]) -> None:
         if isinstance(frame, ControlFrame):
             begun += [] if frame.answers else [(frame.start, frame.source)]
         elif frame.acknowledges is None:
-            if frame.destination != BROADCAST and phy.mpdu_bytes(frame.job.size) > limit:
+            announced = frame.destination != BROADCAST and phy.mpdu_bytes(frame.job.size) > limit
+            if isinstance(frame, Aggregate) and len(frame.jobs) > 1:
+                announced = frame.announced
+            if announced:
                 assert cleared[frame.source, frame.start] == 1
             else:
                 begun.append((frame.start, frame.source))
@@ -93,7 +111,7 @@ def _check_exchanges(medium: Medium, frames: list[Transmission]) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(_radios, _positions, _sends, st.integers(0, 2**32))
+@given(st.one_of(_radios, _ht), _positions, _sends, st.integers(0, 2**32))
 def test_conservation(
     radio: RadioSpec, positions: list[Position], sends: list[Send], seed: int
 ) -> None:
@@ -131,7 +149,9 @@ def test_conservation(
     assert totals["sent"] == totals["queued"] + totals["retries"] - unsent
     assert totals["cts"] <= totals["rts"]
     assert totals["rts"] == 0 or radio.rts_threshold < NEVER
-    assert len(frames) == sum(totals[kind] for kind in ("rts", "cts", "sent", "acks"))
+    together = sum(len(jobs_of(frame)) - 1 for frame in frames if frame.acknowledges is None)
+    ours = sum(totals[kind] for kind in ("rts", "cts", "sent", "acks"))
+    assert len(frames) == ours - together
     assert math.isclose(totals["airtime"], sum(frame.end - frame.start for frame in frames))
     _check_exchanges(medium, frames)
     assert totals["received"] == len(got.keys())
@@ -141,7 +161,7 @@ def test_conservation(
 
 
 @settings(max_examples=60, deadline=None)
-@given(_radios, _positions, _sends, st.integers(0, 2**32), st.floats(1e-4, 1e-2))
+@given(st.one_of(_radios, _ht), _positions, _sends, st.integers(0, 2**32), st.floats(1e-4, 1e-2))
 def test_the_outcome_depends_on_the_calls_alone_and_not_on_when_time_is_told(
     radio: RadioSpec,
     positions: list[tuple[float, float]],
@@ -171,14 +191,17 @@ def test_the_outcome_depends_on_the_calls_alone_and_not_on_when_time_is_told(
     ),
     st.integers(0, 2**32),
     st.sampled_from([NEVER, 0]),
+    st.sampled_from(["g", "n"]),
 )
 def test_failures_at_any_instant_leave_no_frame_stuck(
     sends: list[Send],
     failures: list[tuple[int, int, int | None, bool]],
     seed: int,
     threshold: int,
+    standard: Literal["g", "n"],
 ) -> None:
-    medium = Medium(RadioSpec(range=250, rts_threshold=threshold), COUNT, random.Random(seed))
+    radio = RadioSpec(range=250, rts_threshold=threshold, standard=standard)
+    medium = Medium(radio, COUNT, random.Random(seed))
     medium.set_positions([(100 * i, 0) for i in range(COUNT)])
     calls: list[tuple[int, Callable[[float], object]]] = []
     for tens, source, destination, size in sends:

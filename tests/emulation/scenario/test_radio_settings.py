@@ -55,6 +55,24 @@ def test_each_sets_one_field_of_the_radio(key: str, value: Any, field: str) -> N
     assert changed_settings(changed) == [key]
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "field"),
+    [
+        ("width", 40, "width_mhz"),
+        ("streams", 3, "streams"),
+        ("guard_interval", "short", "guard_interval"),
+        ("mcs", 0, "mcs"),
+        ("ampdu", 0, "ampdu"),
+        ("rate_control", "minstrel", "rate_control"),
+    ],
+)
+def test_each_of_80211n_sets_one_field(key: str, value: Any, field: str) -> None:
+    plain, changed = scenario(standard="n").radio, scenario(standard="n", **{key: value}).radio
+    assert changed == plain.model_copy(update={field: value})
+    assert changed != plain
+    assert changed_settings(changed) == [key]
+
+
 def test_the_radio_of_ns2() -> None:
     radio = scenario(radio="ns2").radio
     assert radio.propagation == TwoRayGround(antenna_height=1.5)
@@ -93,6 +111,19 @@ def test_a_mesh_senses_as_many_times_as_far_as_it_receives() -> None:
         ({"rts_threshold": 3000}, "3000 is above 2347 .*never"),
         ({"rts_threshold": "all"}, "rts_threshold: 'all' is not a whole number"),
         ({"queue_frames": -1}, "queue_frames: -1 is below 0"),
+        ({"standard": "g", "width": 40}, "width: 802.11g does not have 40.*set standard to n"),
+        ({"standard": "g", "streams": 2}, "streams: 802.11g does not have 2"),
+        ({"standard": "b", "mcs": 0}, "mcs: 802.11b does not have 0"),
+        ({"radio": "ns2", "ampdu": 0}, "ampdu: 802.11b does not have 0"),
+        ({"standard": "g", "rate_control": "minstrel"}, "rate_control: 802.11g .*minstrel"),
+        ({"standard": "n", "mcs": 8}, "mcs: 8 has 2 streams and streams is 1: choose 0 to 7"),
+        ({"standard": "n", "streams": 3, "mcs": 31}, "mcs: 31 has 4 streams .*choose 0 to 23"),
+        ({"standard": "n", "mcs": 32}, "mcs: 32 is above 31"),
+        ({"standard": "n", "streams": 5}, "streams: 5 is above 4"),
+        ({"standard": "n", "width": 30}, "width.*20 or 40, not 30"),
+        ({"standard": "n", "mcs": 3, "data_rate": 26.0}, "give mcs or data_rate, not both"),
+        ({"standard": "n", "mcs": 3, "rate_control": "minstrel"}, "leave out mcs and data_rate"),
+        ({"standard": "n", "data_rate": 54.0}, "54 Mb/s is not a rate of 802.11n; it has 6, 6.5"),
         ({"reception": "ns2"}, "none of auto, bit-errors, threshold"),
     ],
 )
