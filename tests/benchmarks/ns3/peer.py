@@ -1,8 +1,9 @@
 """ns-3 as a yardstick: finds it, compiles this folder's programs, runs them, reads their output.
 
 ns-3 (https://www.nsnam.org) is never required: if it is not installed, `MissingError` says what to
-install.  Programs are compiled once, with -O2, into the user's cache folder.  Debian's libraries
-are an optimised build, with neither assertions nor logging.
+install.  Its libraries are Debian's, or those of the folder `NS3_PREFIX`, with include and lib64,
+as the package ns3 of PyPI has them.  Programs are compiled once, with -O2, into the user's cache
+folder.  Debian's libraries are an optimised build, with neither assertions nor logging.
 """
 
 from __future__ import annotations
@@ -94,15 +95,25 @@ class DatagramsPlayed:
     """Transmissions, retries included, by what they carry: data, rreq, rrep (hellos too), rerr."""
 
 
+def unpacked() -> Path | None:
+    """Return the folder of ns-3 that is not Debian's; None if there is none."""
+    folder = os.environ.get("NS3_PREFIX")
+    return Path(folder).resolve() if folder else None
+
+
 def library() -> tuple[str, str]:
     """Return the prefix of the libraries' names (ns3) and the version.  Raises `MissingError`."""
-    found = None
-    if shutil.which("g++") and Path("/usr/include/ns3/wifi-module.h").exists():
+    found, folder = None, unpacked()
+    if folder is not None:
+        for path in sorted(folder.glob("lib*/libns3*-core.so")):
+            found = re.fullmatch(r"lib(ns3\.?([\d.]+))-core\.so", path.name) or found
+    elif shutil.which("g++") and Path("/usr/include/ns3/wifi-module.h").exists():
         for path in sorted(Path("/usr/lib").glob("*/libns3*-core*.so.*")):
             found = re.fullmatch(r"lib(ns3[\w.]*)-core[\w-]*\.so\.([\d.]+)", path.name) or found
     if found is None:
         raise MissingError(
-            "ns-3 is not installed: apt-get install ns3 libns3-dev libgsl-dev libsqlite3-dev g++"
+            "ns-3 is not installed: apt-get install ns3 libns3-dev libgsl-dev libsqlite3-dev g++, "
+            "or unpack the package ns3 of PyPI and set NS3_PREFIX to its folder ns3"
         )
     # Debian 12's libraries are named by the minor version alone.
     return found[1], found[2] if "." in found[2] else f"3.{found[2]}"
@@ -123,7 +134,23 @@ def program(name: str) -> Path:
         made = target.with_suffix(f".{os.getpid()}")
         libraries = [f"-l{prefix}-{module}" for module in MODULES]
         # Without access control: `aodv_traffic` reaches into ns-3's AODV.
-        options = ["-std=c++17", "-O2", "-fno-access-control"]
+        options = [
+            "-std=c++17",
+            "-O2",
+            "-fno-access-control",
+            f"-DNS3_MINOR={version.split('.')[1]}",
+        ]
+        if (folder := unpacked()) is not None:
+            place = folder / "lib64"
+            options += [
+                "-std=c++20",
+                f"-I{folder / 'include'}",
+                f"-L{place}",
+                f"-Wl,-rpath,{place}",
+            ]
+            # Its libraries bring those that they need along under other names.
+            libraries += [f"-l{prefix}-{module}" for module in ("antenna", "spectrum", "stats")]
+            libraries.append("-Wl,--allow-shlib-undefined")
         command = ["g++", *options, "-o", str(made), str(sources[1]), *libraries]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -148,8 +175,8 @@ def radio_options(radio: RadioSpec, mbps: float | None) -> list[str]:
 
     Unicasts are sent at `mbps`, or at the rate of ideal rate control if it is None.
     """
-    if radio.standard != "g" or radio.frequency_mhz < 4900:
-        raise ValueError('the peer has the OFDM PHY above 4.9 GHz only: standard "g", 5,180 MHz')
+    if radio.standard == "b" or radio.frequency_mhz < 4900:
+        raise ValueError('the peer has the OFDM PHY above 4.9 GHz: standard "g" or "n", 5,180 MHz')
     links = Links(radio, 1, seed=0)
     model = radio.propagation
     options = {
@@ -168,6 +195,14 @@ def radio_options(radio: RadioSpec, mbps: float | None) -> list[str]:
         "ber": BIT_ERROR_RATIO,
         "mode": "ideal" if mbps is None else f"OfdmRate{mbps:g}Mbps",
     }
+    if radio.standard == "n":
+        options |= {
+            "mode": f"HtMcs{radio.mcs}",
+            "streams": radio.streams,
+            "width": radio.width_mhz,
+            "shortGuard": int(radio.guard_interval == "short"),
+            "ampdu": radio.ampdu,
+        }
     if isinstance(model, LogDistance):
         options["exponent"] = model.exponent
     if isinstance(model, UnitDisk):

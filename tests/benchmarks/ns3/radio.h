@@ -2,6 +2,7 @@
 //
 // 802.11a: emulation.radio's standard "g" above 4.9 GHz.  It is the same OFDM PHY; ns-3's "g" would
 // acknowledge at DSSS rates and use long slots, as a network with 802.11b stations has to.
+// 802.11n (--streams above 0): on channel 36, the primary one of 40 MHz.
 
 #ifndef PUBSUB_TESTBED_RADIO_H
 #define PUBSUB_TESTBED_RADIO_H
@@ -35,6 +36,10 @@ struct Radio
     uint32_t queue{128};
     std::string mode{"OfdmRate6Mbps"}; //!< of unicasts, or "ideal"
     double ber{1.28e-5};               //!< of ideal rate control
+    uint32_t streams{0};               //!< of 802.11n
+    uint32_t width{20};                //!< MHz
+    bool shortGuard{false};
+    uint32_t ampdu{65535};             //!< bytes
 
     void AddTo(ns3::CommandLine& cmd)
     {
@@ -56,6 +61,10 @@ struct Radio
         cmd.AddValue("queue", "frames", queue);
         cmd.AddValue("mode", "rate of unicasts, or ideal", mode);
         cmd.AddValue("ber", "bit error ratio at which ideal rate control changes", ber);
+        cmd.AddValue("streams", "802.11n with so many streams", streams);
+        cmd.AddValue("width", "MHz of 802.11n", width);
+        cmd.AddValue("shortGuard", "short guard interval", shortGuard);
+        cmd.AddValue("ampdu", "bytes of an A-MPDU", ampdu);
     }
 
     ns3::Ptr<ns3::PropagationLossModel> Loss() const
@@ -117,7 +126,16 @@ struct Radio
         phy.Set("CcaSensitivity", DoubleValue(senseDbm));
         phy.Set("CcaEdThreshold", DoubleValue(senseDbm));
         WifiHelper wifi;
-        wifi.SetStandard(WIFI_STANDARD_80211a);
+        wifi.SetStandard(streams ? WIFI_STANDARD_80211n : WIFI_STANDARD_80211a);
+        if (streams)
+        {
+            phy.Set("ChannelSettings",
+                    StringValue(width == 40 ? "{38, 40, BAND_5GHZ, 0}" : "{36, 20, BAND_5GHZ, 0}"));
+            phy.Set("Antennas", UintegerValue(streams));
+            phy.Set("MaxSupportedTxSpatialStreams", UintegerValue(streams));
+            phy.Set("MaxSupportedRxSpatialStreams", UintegerValue(streams));
+            wifi.ConfigHtOptions("ShortGuardIntervalSupported", BooleanValue(shortGuard));
+        }
         if (mode == "ideal")
         {
             wifi.SetRemoteStationManager("ns3::IdealWifiManager", "BerThreshold", DoubleValue(ber));
@@ -128,15 +146,23 @@ struct Radio
                                          "DataMode",
                                          StringValue(mode),
                                          "ControlMode",
-                                         StringValue("OfdmRate6Mbps"));
+                                         StringValue(streams ? "OfdmRate24Mbps" : "OfdmRate6Mbps"));
         }
+#if NS3_MINOR >= 44
+        Config::SetDefault("ns3::WifiMac::FrameRetryLimit", UintegerValue(attempts));
+#else
         Config::SetDefault("ns3::WifiRemoteStationManager::MaxSsrc", UintegerValue(attempts));
         Config::SetDefault("ns3::WifiRemoteStationManager::MaxSlrc", UintegerValue(longAttempts));
+#endif
         Config::SetDefault("ns3::WifiRemoteStationManager::RtsCtsThreshold", UintegerValue(rts));
         Config::SetDefault("ns3::WifiRemoteStationManager::NonUnicastMode",
                            StringValue("OfdmRate6Mbps"));
         WifiMacHelper mac;
-        mac.SetType("ns3::AdhocWifiMac");
+        mac.SetType("ns3::AdhocWifiMac",
+                    "QosSupported",
+                    BooleanValue(streams > 0),
+                    "BE_MaxAmpduSize",
+                    UintegerValue(ampdu));
         return wifi.Install(phy, mac, nodes);
     }
 };

@@ -34,11 +34,11 @@ def play(
     positions: Sequence[tuple[float, float]],
     frames: Sequence[FrameToSend],
     until: float,
-    mbps: float,
+    mbps: float | None = None,
     seed: int = 1,
 ) -> FramesPlayed:
     """Play frames over static stations in our medium, unicasts at `mbps`: peer.play_frames."""
-    fixed = spec.model_copy(update={"data_rate_mbps": mbps})
+    fixed = spec if mbps is None else spec.model_copy(update={"data_rate_mbps": mbps})
     medium = Medium(fixed, len(positions), random.Random(seed))
     medium.set_positions(positions)
     played = FramesPlayed()

@@ -13,6 +13,8 @@ from emulation.radio.airtime import ACK_BYTES, BLOCK_ACK_BYTES, Rate, ht_rates
 from emulation.radio.delivery import Delivery, Overheard, Status
 from emulation.radio.medium import BROADCAST, Medium
 from emulation.radio.spec import LogDistance, RadioSpec
+from tests.benchmarks import ht_against_ns3
+from tests.benchmarks.ns3 import scenes
 from tests.emulation.radio.channels import SIZE, channel, drain, into, on_air
 from tests.emulation.radio.formulas import frame_error_rate
 
@@ -285,6 +287,50 @@ def test_saturation_throughput_is_that_of_the_closed_form(
     got = len(saturated(channel([(0, 0), (5, 0)], spec), seconds))
     # A mean backoff of some 1,500 aggregates varies by 1.6 %, a 60th of an aggregate's time.
     assert got / seconds == pytest.approx(saturation(rate), rel=0.01)
+
+
+NS3_SATURATION: Final[dict[tuple[int, int, int, str, int], float]] = {
+    # (MCS, streams, MHz, guard interval, bytes of an A-MPDU): Mb/s of payload
+    (0, 1, 20, "long", 65_535): 5.95,
+    (7, 1, 20, "long", 65_535): 60.04,
+    (7, 1, 20, "long", 8191): 51.13,
+    (7, 1, 20, "long", 0): 24.78,
+    (15, 2, 20, "long", 65_535): 118.54,
+    (22, 3, 40, "long", 65_535): 304.10,
+    (31, 4, 40, "short", 65_535): 463.04,
+}
+"""`python -m tests.benchmarks.ht_against_ns3` with ns-3 3.44, as what follows."""
+NS3_LOSS: Final[dict[tuple[int, int, float], float]] = {
+    # (MCS, MHz, metres): share of transmissions that is lost
+    (2, 20, 82.38): 0.104,
+    (2, 20, 86.08): 0.511,
+    (7, 20, 28.32): 0.102,
+    (7, 20, 29.75): 0.508,
+    (7, 40, 22.48): 0.102,
+    (7, 40, 23.61): 0.507,
+}
+
+
+@pytest.mark.parametrize(("configuration", "mbps"), NS3_SATURATION.items())
+def test_saturation_throughput_is_that_of_ns3(
+    configuration: tuple[int, int, int, str, int], mbps: float
+) -> None:
+    mcs, streams, width, guard, ampdu = configuration
+    settings = {"mcs": mcs, "streams": streams, "width_mhz": width, "guard_interval": guard}
+    spec = ht_against_ns3.radio(settings | {"ampdu": ampdu})
+    frames = ht_against_ns3.saturating(spec, 1.5)
+    played = scenes.play(spec, [(0, 0), (ht_against_ns3.NEAR, 0)], frames, 1.5)
+    assert ht_against_ns3.throughput(played, 1.5) == pytest.approx(mbps, rel=0.02)
+
+
+@pytest.mark.parametrize(("link", "lost"), NS3_LOSS.items())
+def test_loss_over_distance_is_that_of_ns3(link: tuple[int, int, float], lost: float) -> None:
+    mcs, width, metres = link
+    spec = ht_against_ns3.radio({"mcs": mcs, "width_mhz": width})
+    played = scenes.play(spec, [(0, 0), (metres, 0)], ht_against_ns3.saturating(spec, 2.0), 2.0)
+    # Chance in thousands of frames, and those that are on the air at the end.
+    deviation = math.sqrt(lost * (1 - lost) / played.sent[0])
+    assert ht_against_ns3.lost(played) == pytest.approx(lost, abs=4 * deviation + 0.01)
 
 
 def test_saturation_with_losses_is_that_of_the_closed_form() -> None:
