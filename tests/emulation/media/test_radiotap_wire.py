@@ -13,7 +13,7 @@ from capture.radiotap import DATA, MANAGEMENT, decode_air
 from capture.scan import RADIOTAP, read_header, record_offsets
 from emulation.media.monitors import MonitorCapture
 from emulation.media.radiotap_wire import OnAir, RadiotapLink, encode
-from emulation.radio.airtime import HT_RATES, OFDM_RATES, Rate
+from emulation.radio.airtime import HT_RATES, OFDM_RATES, Rate, ht_rates
 from emulation.wifi.packets import MeshHeader, Packet, Perr, Prep, Preq
 from tests.capture.packets import file_header, pcap
 
@@ -69,7 +69,10 @@ def test_a_frame_of_the_radio_itself_has_no_level_and_ht_an_index() -> None:
     assert frame.dBm_AntSignal is None
     assert frame.Rate is None
     assert frame.MCS_index == 5
+    assert (frame.MCS_bandwidth, frame.guard_interval) == (0, 0)
     assert frame.addr1 == _text(B)
+    wide = _decoded(Packet(B + A + IPV4), link, _air(ht_rates(4, 40, True)[31], None))
+    assert (wide.MCS_index, wide.MCS_bandwidth, wide.guard_interval) == (31, 1, 1)
 
 
 def test_frames_of_a_mesh_have_mesh_control_and_hosts_behind_it() -> None:

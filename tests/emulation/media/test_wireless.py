@@ -175,6 +175,36 @@ def test_a_monitor_shows_what_a_radio_hears_with_its_level(
     assert f"SA:{one.mac}" in shown
 
 
+@pytest.mark.root
+def test_a_monitor_shows_each_frame_of_an_aggregate(
+    stations: list[Station], tmp_path: Path
+) -> None:
+    point, one, other = stations
+    radios: list[dict[str, Any]] = [{"mode": "master", "ssid": "net"}, {}, {}]
+    radios = [{"standard": "n", **each} for each in radios]
+    with _network(tmp_path, stations, radios) as control:
+        assert one.reaches(point), "addresses are known"
+        request(control, {"op": "monitor", "interface": other.interface, "name": "mon0"})
+        capture = subprocess.Popen(
+            other.command("tcpdump", "-i", "mon0", "-n", "-e", "-l", "-c", "100", "icmp"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert capture.stderr is not None
+        while "link-type" not in capture.stderr.readline():
+            assert capture.poll() is None
+        sent = one.run("ping", "-n", "-q", "-l50", "-c50", "-s1000", "-W2", point.address)
+        assert " 50 received" in sent.stdout
+        shown, _ = capture.communicate(timeout=30)
+    requests = [line for line in shown.splitlines() if "echo request" in line]
+    numbers = [line.split(" seq ")[1].split(",")[0] for line in requests]
+    assert numbers == [str(number) for number in range(1, 51)]
+    begun = {line.split("us tsft")[0].split()[-1] for line in requests}
+    assert len(begun) < 25, "several begin at once"
+    assert all("MCS 7" in line for line in requests)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
