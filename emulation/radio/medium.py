@@ -373,13 +373,13 @@ class Medium(Sender):
         self.counters.airtime[frame.source] += frame.end - frame.start
         self._sensing.add(frame)
         self._air.add(frame)
-        self._silence(frame)
+        if self._contenders:
+            self._sensing.silence(frame, self._contenders, self._stations)
         self.push(frame.end, kind, frame)
 
     def _silence(self, frame: Transmission) -> None:
         """Freeze the countdown of all contenders that sense a frame that starts."""
-        if self._contenders:
-            self._sensing.silence(frame, self._contenders, self._stations)
+        self._sensing.silence(frame, self._contenders, self._stations)
 
     def _resume(self, frame: Transmission, now: float) -> None:
         """Let contenders that sense a frame that was cut short continue counting."""
