@@ -32,12 +32,9 @@ MODULES: Final = (
     *(
         f"emulation.radio.{name}"
         for name in (
-            *("air", "airtime", "counters", "differences", "energy", "errors", "grid", "link_row"),
-            *("links", "losses", "medium", "reception", "rts_cts", "sensing", "snapshot"),
-            *("station", "timings"),
-            *("aggregation", "air", "airtime", "counters", "differences", "errors", "grid"),
-            *("link_row", "links", "losses", "medium", "minstrel", "reception", "rts_cts"),
-            *("sensing", "snapshot", "station", "timings"),
+            *("aggregation", "air", "airtime", "counters", "differences", "energy", "errors"),
+            *("grid", "link_row", "links", "losses", "medium", "minstrel", "reception"),
+            *("rts_cts", "sensing", "snapshot", "station", "timings"),
         )
     ),
     *(f"emulation.virtual.{name}" for name in ("clock", "motion", "packets")),
