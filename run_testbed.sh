@@ -206,8 +206,8 @@ setup_for_tests() { # without root, tests of the dissector, of figures for print
     if [ "$(id -u)" = 0 ]; then
         machine=$(PYTHONPATH=$project "$venv/bin/python" -m emulation.vm.tools)
         # shellcheck disable=SC2086  # a word a package
-        install_packages tshark poppler-utils librsvg2-bin $machine
-        install_with mqtt,babel
+        install_packages tshark poppler-utils librsvg2-bin mosquitto-clients $machine
+        install_with mqtt,babel,amqtt
     fi
 }
 
@@ -219,14 +219,14 @@ install_with() { # NAME,...: middlewares, and what routes beneath them
             mqtt) known=1; install_daemons mosquitto ;;
             babel) known=1; install_daemons babeld ;;
             nats) known=1; install_daemons nats-server ;;
-            zeromq | zenoh | dds) known=1 ;;
-            *) fail "there is no $name to set up: mqtt, zeromq, zenoh, dds, nats, babel" ;;
+            zeromq | zenoh | dds | amqtt) known=1 ;;
+            *) fail "there is no $name to set up: mqtt, zeromq, zenoh, dds, nats, amqtt, babel" ;;
         esac
         if [ -e "$project/requirements/$name.lock" ]; then
             pip_install "$venv" "$project/requirements/$name.lock" || fail "pip failed; see the end of $log"
         fi
     done
-    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: mqtt, zeromq, zenoh, dds, nats, babel"
+    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: mqtt, zeromq, zenoh, dds, nats, amqtt, babel"
 }
 
 install_daemons() { # runs start them for themselves: Debian's own services stay off

@@ -141,6 +141,11 @@ def _add_network(add: Callable[..., object]) -> None:
         '"brokers": [[id, x, y], ...]}, JSON; any other node is a client',
     )
     add(
+        "--mqtt",
+        action="store_true",
+        help="serve clients of MQTT 3.1.1 on 127.0.0.1, TCP port 1883",
+    )
+    add(
         "--wired",
         action="store_true",
         help="all nodes are on one wired network, each a hop from any other: nothing is routed",
@@ -210,6 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             plane=plane,
             seed=asked.seed,
             key=key,
+            mqtt=asked.mqtt,
         )
         run_exactly(run(options))
     except (NodeError, ParameterError) as error:

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nodeapp import gps, link_status
 from nodeapp.addressing import address_of, node_of
@@ -33,9 +33,13 @@ from nodeapp.events import Event
 from nodeapp.geometry import Point
 from nodeapp.host import Position, Timer
 from nodeapp.kinds import TrafficClass
+from nodeapp.mqtt_topics import lacks_mqtt
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import EndedError, Environment, Service
 from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, Frame, WireError, traffic_class
+
+if TYPE_CHECKING:
+    from nodeapp.mqtt_front import Front
 
 LIMITED_BROADCAST: Final = "255.255.255.255"
 """All neighbours, with any netmask of the interface (RFC 919); the socket is bound to a device."""
@@ -78,6 +82,8 @@ class NodeOptions:
     seed: int = 0
     key: bytes | None = None
     """Shared with the neighbours (`nodeapp.auth`); None: frames are not sealed."""
+    mqtt: bool = False
+    """Whether it serves clients of MQTT (`nodeapp.mqtt_front`)."""
 
 
 class NodeError(Exception):
@@ -98,8 +104,10 @@ def check(options: NodeOptions) -> None:
             raise NodeError(
                 f"{name}: a UDP socket {what}: leave it off, or use the backend virtual"
             )
-    missing = registry.missing(options.protocol) or registry.obstacle(
-        options.protocol, options.environment
+    missing = (
+        registry.missing(options.protocol)
+        or registry.obstacle(options.protocol, options.environment)
+        or (lacks_mqtt() if options.mqtt else None)
     )
     if missing is not None:
         raise NodeError(missing)
@@ -226,6 +234,7 @@ class Node:
             options.protocol, self, options.parameters, options.environment
         )
         self.clients = ClientTable(self, self.service, self._send_to_client, self._about)
+        self.front: Front | None = None
 
     # The host (nodeapp.host).
 
@@ -447,7 +456,7 @@ class Node:
             "velocity": [vx, vy] if known else None,
             "host counters": dict(self.counters),
             "over budget": {str(node): n for node, n in self._budgets.dropped.items()},
-        }
+        } | ({} if self.front is None else {"mqtt": self.front.status()})
 
 
 async def run(options: NodeOptions) -> None:
@@ -473,10 +482,16 @@ async def run(options: NodeOptions) -> None:
         following = asyncio.create_task(gps.follow(*options.gpsd, options.plane, node.fix))
     log.info("node %d runs %s on %s", options.node_id, options.protocol, options.interface)
     try:
+        if options.mqtt:
+            from nodeapp.mqtt_front import Front  # amqtt need not be installed
+
+            node.front = await Front.open(options.node_id)
         await node.ended
     except EndedError as error:
         raise NodeError(str(error)) from None
     finally:
+        if node.front is not None:
+            await node.front.close()
         if following is not None:
             following.cancel()
         node.close()

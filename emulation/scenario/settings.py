@@ -28,11 +28,16 @@ from nodeapp.pubsub.registry import SYSTEMS, obstacle
 
 AUTH: Final = "auth"
 """The setting that chooses how nodes authenticate each other's frames."""
+MQTT: Final = "mqtt"
+"""The setting by which nodes serve clients of MQTT."""
 _FAILS: Final = Parameter(
     FAULTS, str, "", help="what fails, in the form of --fault; ';' between several"
 )
 _SEALS: Final = Parameter(
     AUTH, str, "none", choices=("none", "psk"), help="psk: nodes share a key and seal their frames"
+)
+_SERVES: Final = Parameter(
+    MQTT, bool, False, help="every node serves clients of MQTT on its port 1883"
 )
 
 
@@ -61,6 +66,7 @@ class ScenarioSettings:
     workload: Workload | None
     faults: str
     auth: Scalar
+    mqtt: Scalar
 
     def scenario(self, seed: int, duration: float) -> Scenario:
         """Return the scenario of a seed, `duration` seconds long.
@@ -79,6 +85,8 @@ class ScenarioSettings:
         scenario = topo.scenario(self.protocol, self.workload, texts_of(self.faults))
         if self.auth != _SEALS.default:
             scenario = scenario.model_copy(update={AUTH: self.auth})
+        if self.mqtt:
+            scenario = scenario.model_copy(update={MQTT: self.mqtt})
         name, parameters = self.protocol.name, self.protocol.parameters
         service, environment = SYSTEMS[name].service, scenario.environment()
         missing = obstacle(name, environment) or service.misfit(environment, parameters)
@@ -124,7 +132,7 @@ class ScenarioParameters:
 
     def by_name(self) -> dict[str, Parameter]:
         topology, protocol, workload = self._parts()
-        every = (*workload, *protocol, *topology, self._choice, _FAILS, _SEALS)
+        every = (*workload, *protocol, *topology, self._choice, _FAILS, _SEALS, _SERVES)
         return {parameter.name: parameter for parameter in every}
 
     def typed(self, settings: Mapping[str, Any]) -> ScenarioSettings:
@@ -134,6 +142,7 @@ class ScenarioParameters:
         """
         left = {key: value for key, value in settings.items() if key != WORKLOAD}
         faults, auth = str(left.pop(FAULTS, "")), left.pop(AUTH, _SEALS.default)
+        mqtt = left.pop(MQTT, _SERVES.default)
         self._check_names(left)
         _, protocol, workload = self._names
 
@@ -151,6 +160,7 @@ class ScenarioParameters:
                 protocol=ProtocolSpec(name=protocol, parameters=take(self._protocol)),
                 faults=faults,
                 auth=_SEALS.convert(auth),
+                mqtt=_SERVES.convert(mqtt),
                 workload=make_workload(workload, left) if workload else None,
             )
         except ParameterError as error:

@@ -82,6 +82,11 @@ class Simulation:
         self._move()
         if scenario.contacts is not None:
             self._meet(Contacts(scenario.contacts, [node.id for node in scenario.nodes]))
+        if scenario.mqtt:
+            raise ValueError(
+                "clients of MQTT are programs with a clock of their own: leave mqtt off, or use "
+                "--backend tap"
+            )
         self.nodes: list[VirtualHost] = []
         self._environment = scenario.environment()
         self._make_service = make_service

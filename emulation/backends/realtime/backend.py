@@ -16,6 +16,7 @@ from emulation.network import processes, switches
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
+from nodeapp.mqtt_topics import lacks_mqtt
 
 
 class RealTimeBackend:
@@ -89,6 +90,8 @@ class RealTimeBackend:
                     f"{scenario.protocol.name} runs on tap or hwsim: use --backend tap"
                 )
             obstacles += filter(None, [routing.obstacle(scenario)])
+        if scenario.mqtt:
+            obstacles += filter(None, [lacks_mqtt()])
         if obstacles:
             raise BackendError(obstacles[0])
         warning = estimate.check(

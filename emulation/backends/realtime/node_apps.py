@@ -239,4 +239,6 @@ def node_arguments(
         arguments += ["--set", f"{name}={value}"]
     if scenario.key is not None and key is not None:
         arguments += ["--key-file", str(key)]
+    if scenario.mqtt:
+        arguments.append("--mqtt")
     return arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from scapy.utils import RawPcapReader
 
 from emulation.backends.base import BackendError
 from emulation.backends.realtime import routing
+from emulation.backends.realtime.node_apps import node_arguments
 from emulation.backends.tap import TapBackend, TapRun
 from emulation.backends.virtual import VirtualBackend
 from emulation.errors import ScenarioError
@@ -120,6 +122,25 @@ def test_the_virtual_backend_refuses_in_one_line(tmp_path: Path) -> None:
     scene = scenario("mqtt")
     with pytest.raises(BackendError, match=r"^mqtt is a program .* use --backend tap$"):
         VirtualBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
+
+
+def test_the_virtual_backend_serves_no_clients_of_mqtt(tmp_path: Path) -> None:
+    scene = scenario("flooding", mqtt="true")
+    with pytest.raises(BackendError, match=r"^clients of MQTT are .* use --backend tap$"):
+        VirtualBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
+    with pytest.raises(ScenarioError, match="mqtt"):
+        scenario("flooding", mqtt="perhaps")
+
+
+@pytest.mark.root
+def test_the_broker_for_clients_of_mqtt_must_be_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = scenario("flooding", mqtt=True)
+    assert node_arguments(scene, scene.nodes[0], Path(), Path())[-1] == "--mqtt"
+    monkeypatch.setitem(sys.modules, "amqtt", None)
+    with pytest.raises(BackendError, match=r"^mqtt needs the package amqtt.*setup --with amqtt$"):
+        TapBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
 
 
 @pytest.mark.root
