@@ -5,8 +5,8 @@
 Source: OASIS, MQTT Version 3.1.1, 2014; amqtt, the broker as a library, which parses, keeps
 connections and acknowledges.  Every message goes to the node app as PUBLISH, and comes back as
 NOTIFY, to the node's own subscribers as well: captures of `lo` show it as any client's.  So an
-acknowledgement says that the node has taken a message, not that others have it: between nodes
-the protocol decides.
+acknowledgement says that the broker has a message, not that the node has taken it (if not, the
+connection is closed), nor that others have it: between nodes the protocol decides.
 
 What cannot be right is refused by codes of the standard.  CONNACK 1: MQTT 5.  CONNACK 5: sessions
 that outlive their connection (`clean_session=0`) and retained wills.  SUBACK 0x80: filters that the
