@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from nodeapp.kinds import CLASSES, KINDS
+from nodeapp.pubsub.registry import kinds
 from tests.examples import VARIABLE, factor, multiply
 
 # A machine that is busy elsewhere must not fail a property for being slow.  The usual examples are
@@ -184,7 +185,7 @@ def pytest_runtest_teardown() -> None:
 @pytest.fixture
 def kinds_as_before() -> Generator[None]:
     """Forget, after a test, the kinds of messages that it has declared."""
-    before = set(KINDS)
+    before = set(kinds())  # of all protocols: none is imported a second time
     yield
     for number in set(KINDS) - before:
         del KINDS[number], CLASSES[number]
