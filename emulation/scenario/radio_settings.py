@@ -181,7 +181,8 @@ class RadioSettings:
         try:
             return RadioSpec.model_validate(radio.model_dump() | update)
         except ValidationError as error:
-            raise ScenarioError(first_problem(error)) from None
+            field, colon, why = first_problem(error).partition(": ")
+            raise ScenarioError(f"{dict(NAMES).get(field, field)}{colon}{why}") from None
 
 
 def changed_settings(*radios: RadioSpec | None) -> list[str]:

@@ -120,7 +120,7 @@ def test_a_mesh_senses_as_many_times_as_far_as_it_receives() -> None:
         ({"standard": "n", "streams": 3, "mcs": 31}, "mcs: 31 has 4 streams .*choose 0 to 23"),
         ({"standard": "n", "mcs": 32}, "mcs: 32 is above 31"),
         ({"standard": "n", "streams": 5}, "streams: 5 is above 4"),
-        ({"standard": "n", "width": 30}, "width.*20 or 40, not 30"),
+        ({"standard": "n", "width": 30}, "^width: .*20 or 40, not 30"),
         ({"standard": "n", "mcs": 3, "data_rate": 26.0}, "give mcs or data_rate, not both"),
         ({"standard": "n", "mcs": 3, "rate_control": "minstrel"}, "leave out mcs and data_rate"),
         ({"standard": "n", "data_rate": 54.0}, "54 Mb/s is not a rate of 802.11n; it has 6, 6.5"),
