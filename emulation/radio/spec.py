@@ -214,8 +214,8 @@ class RadioSpec(_Frozen):
             raise ValueError("rate_control: minstrel chooses the rate: leave out mcs and data_rate")
         if self.width_mhz == 40 and not may_be_wide(self.frequency_mhz):
             raise ValueError(
-                f"width: no channel of 40 MHz has its primary one at {self.frequency_mhz:g} MHz: "
-                "choose, for example, 2412 or 5180, or 20 MHz"
+                "channel_width: no channel of 40 MHz has its primary one at "
+                f"{self.frequency_mhz:g} MHz: choose, for example, 2412 or 5180, or 20 MHz"
             )
         rates = [rate.mbps for rate in self.phy.rates]
         for name in ("data_rate", "basic_rate"):
@@ -246,7 +246,7 @@ class RadioSpec(_Frozen):
 
 HT_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "width_mhz": "width",
+        "width_mhz": "channel_width",
         "streams": "streams",
         "guard_interval": "guard_interval",
         "mcs": "mcs",

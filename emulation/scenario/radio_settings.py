@@ -120,7 +120,9 @@ class RadioSettings:
     battery: Annotated[
         float, Param("J that each station has; 0: enough, or none counted", low=0, high=1e9)
     ] = 0.0
-    width: Annotated[int, Param("MHz of 802.11n: 20 or 40; 0: as radio", low=0, high=40)] = 0
+    channel_width: Annotated[
+        int, Param("MHz of 802.11n: 20 or 40; 0: as radio", low=0, high=40)
+    ] = 0
     streams: Annotated[int, Param("spatial streams of 802.11n; 0: as radio", low=0, high=4)] = 0
     guard_interval: Annotated[
         str,
@@ -163,7 +165,7 @@ class RadioSettings:
             "data_rate_mbps": self.data_rate,
             "basic_rate_mbps": self.basic_rate,
             "queue_frames": self.queue_frames,
-            "width_mhz": self.width,
+            "width_mhz": self.channel_width,
             "streams": self.streams,
         }
         update |= {field: value for field, value in overrides.items() if value}

@@ -58,7 +58,7 @@ def test_each_sets_one_field_of_the_radio(key: str, value: Any, field: str) -> N
 @pytest.mark.parametrize(
     ("key", "value", "field"),
     [
-        ("width", 40, "width_mhz"),
+        ("channel_width", 40, "width_mhz"),
         ("streams", 3, "streams"),
         ("guard_interval", "short", "guard_interval"),
         ("mcs", 0, "mcs"),
@@ -111,7 +111,7 @@ def test_a_mesh_senses_as_many_times_as_far_as_it_receives() -> None:
         ({"rts_threshold": 3000}, "3000 is above 2347 .*never"),
         ({"rts_threshold": "all"}, "rts_threshold: 'all' is not a whole number"),
         ({"queue_frames": -1}, "queue_frames: -1 is below 0"),
-        ({"standard": "g", "width": 40}, "width: 802.11g does not have 40.*set standard to n"),
+        ({"standard": "g", "channel_width": 40}, "channel_width: .*does not have 40.*set standard"),
         ({"standard": "g", "streams": 2}, "streams: 802.11g does not have 2"),
         ({"standard": "b", "mcs": 0}, "mcs: 802.11b does not have 0"),
         ({"radio": "ns2", "ampdu": 0}, "ampdu: 802.11b does not have 0"),
@@ -120,7 +120,7 @@ def test_a_mesh_senses_as_many_times_as_far_as_it_receives() -> None:
         ({"standard": "n", "streams": 3, "mcs": 31}, "mcs: 31 has 4 streams .*choose 0 to 23"),
         ({"standard": "n", "mcs": 32}, "mcs: 32 is above 31"),
         ({"standard": "n", "streams": 5}, "streams: 5 is above 4"),
-        ({"standard": "n", "width": 30}, "^width: .*20 or 40, not 30"),
+        ({"standard": "n", "channel_width": 30}, "^channel_width: .*20 or 40, not 30"),
         ({"standard": "n", "mcs": 3, "data_rate": 26.0}, "give mcs or data_rate, not both"),
         ({"standard": "n", "mcs": 3, "rate_control": "minstrel"}, "leave out mcs and data_rate"),
         ({"standard": "n", "data_rate": 54.0}, "54 Mb/s is not a rate of 802.11n; it has 6, 6.5"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 import emulation.workloads
 from emulation.errors import ScenarioError
+from emulation.scenario.radio_settings import RadioSettings
 from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import Scenario, WorkloadSpec
 from emulation.workloads.recorded import MANY
@@ -102,6 +104,12 @@ def test_topologies_have_the_parameters_of_their_workload(name: str) -> None:
     names = [parameter.name for parameter in topology_parameters(name)]
     own = {"mesh_legs": OF_FEEDS, "stock_peers": OF_STOCK}.get(name, OF_TOPIC)
     assert names[-len(own) :] == own
+
+
+def test_no_workload_has_a_parameter_that_the_radio_has() -> None:
+    radio = {field.name for field in fields(RadioSettings)}
+    for name in workload_names():
+        assert radio.isdisjoint(parameter.name for parameter in workload_parameters(name)), name
 
 
 @pytest.mark.parametrize("topology", ["roaming_field", "freeway"])
