@@ -24,16 +24,15 @@ from topologies.catalog import make_scenario
 
 @pytest.fixture(scope="module")
 def scenario() -> Scenario:
-    settings = {"nodes": 10, "speed": 5, "interval": 1}
+    settings = {"nodes": 10, "speed": 5, "interval": 1, "energy": "esp32-s2"}
     return make_scenario("roaming_field", "broker-gpsr", seed=2, duration=20, settings=settings)
 
 
-@pytest.mark.long
 @pytest.mark.spark
 def test_metrics_are_those_of_captures(
     spark: SparkSession, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {"side": 2, "nodes": 6, "speed": 5, "interval": 1}
+    settings = {"side": 2, "nodes": 6, "speed": 5, "interval": 1, "energy": "esp32-s2"}
     mesh = make_scenario("mesh_grid", "broker-gpsr", seed=2, duration=20, settings=settings)
     decoded, recorded = [], []
     for each in (scenario, mesh):
