@@ -2,7 +2,7 @@
 
 Tests need root, Java and a virtual machine.  The fast ones need none of these, nor much time: they
 are the tests without the marks `root`, `vm` and `spark`, which tests/test_marks.py keeps honest,
-and `slow`.  Those marked `long` take as much of a processor as all others together; they are for
+and `slow`.  Those marked `long` take almost as much of a processor as all others; they are for
 releases, and for who works on what they test.
 """
 

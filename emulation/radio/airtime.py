@@ -25,6 +25,7 @@ Sizes are given as bytes of the Ethernet frame that the host hands to its driver
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
@@ -102,6 +103,7 @@ _ENCODER_MBPS: Final = 300
 """What one encoder codes, with the long guard interval."""
 
 
+@functools.cache
 def ht_rates(streams: int = 1, width_mhz: int = 20, short_guard: bool = False) -> tuple[Rate, ...]:
     """Return the rates of 1 to `streams` streams by MCS (802.11-2016, 19.5)."""
     rates = []
@@ -125,9 +127,8 @@ SIGNAL_EXTENSION: Final = 6 * MICROSECOND
 PREAMBLE: Final[dict[Format, float]] = {
     "DSSS": 192 * MICROSECOND,
     "OFDM": 20 * MICROSECOND,
-    "HT": 36 * MICROSECOND,
 }
-"""Seconds from the start of a frame with one stream to its first data bit."""
+"""Seconds from the start of a frame to its first data bit; for HT: `Rate.preamble`."""
 HT_PREAMBLE: Final = 32 * MICROSECOND
 """L-STF, L-LTF, L-SIG, HT-SIG and HT-STF; HT-LTFs follow."""
 HT_TRAINING: Final = (1, 2, 4, 4)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -50,6 +50,10 @@ class EnergyProfile(NamedTuple):
     def watts(self) -> tuple[float, ...]:
         """The power of each of `STATES`."""
         return self[1:]
+
+    def joules(self, seconds: Iterable[float]) -> float:
+        """Return what the times in each of `STATES` take."""
+        return sum(spent * watts for spent, watts in zip(seconds, self.watts, strict=True))
 
 
 def _at(volts: float, source: str, transmit: float, receive: float, sleep: float) -> EnergyProfile:
@@ -90,8 +94,8 @@ class EnergyMeter:
         self.battery = battery
         self.empty: dict[int, float] = {}
         """When the batteries of radios were found empty."""
-        self._watts = profile.watts
-        self._greatest = max(self._watts)
+        self._profile = profile
+        self._greatest = max(profile.watts)
         self._count = count
         self._seconds = [[0.0] * count for _ in STATES]
         self._start = start
@@ -184,7 +188,7 @@ class EnergyMeter:
 
     def joules(self, radio: int, now: float) -> float:
         """Return what a radio has taken until `now`."""
-        return sum(s * w for s, w in zip(self.seconds(radio, now), self._watts, strict=True))
+        return self._profile.joules(self.seconds(radio, now))
 
     def drained(self, radio: int, now: float) -> float:
         """Return when to look at a battery again: `now` if it is empty, which is then noted.

@@ -116,8 +116,8 @@ class Links(LinkTable):
         self.sense_snr_db = self.budget.sense_dbm - self.budget.noise_dbm
         bits, rates = 8 * self.phy.mpdu_bytes(REFERENCE_BYTES), self.phy.rates
         self._rate_needs = [table_of(rate).required_db(bits, REFERENCE_ERROR) for rate in rates]
-        fixed = (radio.mcs == rate.mcs or radio.data_rate_mbps == rate.mbps for rate in rates)
-        self._data_rate = next((index for index, it in enumerate(fixed) if it), None)
+        fixed = radio.fixed_rate
+        self._data_rate = None if fixed is None else rates.index(fixed)
         self.lock_db = basic.required_db(8 * LOCK_BYTES, 1 - LOCK_PROBABILITY)
         if radio.reception == "threshold":
             self.lock_db = self.budget.sensitivity_dbm - self.budget.noise_dbm - AT_RANGE_DB

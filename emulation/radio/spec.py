@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from emulation.radio.airtime import Phy, ht_rates, phy_for
+from emulation.radio.airtime import Phy, Rate, ht_rates, phy_for
 from emulation.radio.channel_plan import may_be_wide
 
 NEVER: Final = 2347
@@ -242,6 +242,12 @@ class RadioSpec(_Frozen):
         """Timing and rates of its standard; without a basic rate of its own."""
         ht = ht_rates(self.streams, self.width_mhz, self.guard_interval == "short")
         return phy_for(self.standard, self.frequency_mhz, ht)
+
+    @property
+    def fixed_rate(self) -> Rate | None:
+        """The rate of unicasts if `data_rate_mbps` or `mcs` fixes it."""
+        mbps, mcs = self.data_rate_mbps, self.mcs
+        return next((rate for rate in self.phy.rates if mbps == rate.mbps or mcs == rate.mcs), None)
 
 
 HT_FIELDS: Final[Mapping[str, str]] = MappingProxyType(

@@ -25,7 +25,7 @@ from spark_analysis.report.text_table import Cell, TextTable, ratio, zero
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "1d0d8b1fada9")
+VERSION: Final = Version(1, "e87c3712c7a8")
 
 ENERGY: Final[Table] = Table(
     name="energy",
@@ -56,10 +56,9 @@ def energy_rows(inputs: Inputs) -> list[tuple[Any, ...]]:
         if run.energy is None or profile is None:
             continue
         ids = {node.name: node.id for node in run.scenario.nodes}
-        watts = PROFILES[profile].watts
         for station in run.energy.stations:
             states = [getattr(station, state) for state in STATES]
-            joules = sum(spent * power for spent, power in zip(states, watts, strict=True))
+            joules = PROFILES[profile].joules(states)
             who = run.name, station.node, ids.get(station.node)
             rows.append((*who, *states, joules, station.empty))
     return rows

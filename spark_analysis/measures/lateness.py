@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from emulation.radio.airtime import phy_for
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import Run
@@ -40,7 +39,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION: Final = Version(1, "52f6c39c8936")
+VERSION: Final = Version(1, "33fa0236995e")
 
 
 LONGEST: Final = 0.5
@@ -83,14 +82,10 @@ def airtimes(radio: RadioSpec, fastest: bool = False) -> list[float]:
 
     With `fastest`, those of one try of a unicast at the fastest rate that the radio may use.
     """
-    phy = phy_for(radio.standard, radio.frequency_mhz)
+    phy = radio.phy
     if radio.basic_rate_mbps is not None:
         phy = phy.with_basic_rate(radio.basic_rate_mbps)
-    rate = phy.basic_rate
-    if fastest:
-        rate = next(
-            (mode for mode in phy.rates if mode.mbps == radio.data_rate_mbps), phy.rates[-1]
-        )
+    rate = (radio.fixed_rate or phy.rates[-1]) if fastest else phy.basic_rate
     return [phy.duration(rate, phy.mpdu_bytes(size)) for size in range(LARGEST + 1)]
 
 

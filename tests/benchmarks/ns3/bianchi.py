@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import random
 
-from emulation.radio.airtime import CTS_BYTES, PREAMBLE, RTS_BYTES, Phy, Rate
+from emulation.radio.airtime import CTS_BYTES, RTS_BYTES, Phy, Rate
 
 
 def transmission_probability(p: float, window: int, doublings: int, retries: int) -> float:
@@ -93,7 +93,7 @@ def counted_throughput(
     if not eifs:
         first = (phy.basic_rate, RTS_BYTES) if rts else (rate, phy.mpdu_bytes(size))
         collision = phy.duration(*first)
-    late = round((phy.sifs + phy.slot + PREAMBLE[rate.format]) / phy.slot)
+    late = round((phy.sifs + phy.slot + rate.preamble) / phy.slot)
     failures = [0] * stations
     left = [rng.randint(0, phy.cw_min) for _ in range(stations)]
     time = 0.0

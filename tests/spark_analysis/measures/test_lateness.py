@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from emulation.radio.spec import RadioSpec
 from emulation.scenario.runfolder import read_run
 from nodeapp.kinds import CommonKind
 from nodeapp.wire import Frame
@@ -36,3 +37,14 @@ def test_lateness_is_from_radio_to_radio_less_airtime(spark: SparkSession, tmp_p
     assert "broadcasts beyond their airtime, station to station, p99 (captures)" in page
     assert "broadcasts later than 0.5 s, station to station (captures)" in page
     assert "2 of 32" in page
+
+
+@pytest.mark.parametrize(
+    ("settings", "mbps"),
+    [({}, 65), ({"streams": 4, "width_mhz": 40}, 540), ({"streams": 2, "mcs": 9}, 26)],
+)
+def test_the_fastest_rate_is_that_of_the_radio(settings: dict[str, int], mbps: float) -> None:
+    short, long = (
+        airtimes(RadioSpec(standard="n", **settings), fastest=True)[n] for n in (0, 1350)
+    )
+    assert 8 * 1350 / (long - short) == pytest.approx(mbps * 1e6, rel=0.2)
