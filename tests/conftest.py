@@ -71,8 +71,11 @@ HIDDEN: Final = {"spark": "JAVA_HOME", "vm": "TESTBED_VM_CACHE"}
 NOWHERE: Final = "/nowhere"
 
 
-GIVING_WAY: Final = 19
-"""Niceness of tests whose processes need not keep time, and of what they start."""
+GIVING_WAY: Final = 10
+"""Niceness of tests whose processes need not keep time, and of what they start.
+
+Beside a busy process of niceness 0 they get a tenth of a processor; at 19, a seventieth.
+"""
 GARBAGE: Final = (100_000, 50, 100)
 """Thresholds of the garbage collector: objects, and collections of each younger generation."""
 

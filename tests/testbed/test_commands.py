@@ -33,6 +33,6 @@ def test_the_help_page_loads_no_command_and_no_spark() -> None:
         "print([name for name in dear if name in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"

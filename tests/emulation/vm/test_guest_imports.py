@@ -32,6 +32,6 @@ for line in (["list"], ["list", "roaming_field"], ["doctor"]):
 def test_commands_of_the_guest_need_no_package_of_the_analysis() -> None:
     program = PROGRAM.format(names=HOST_ONLY)
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr

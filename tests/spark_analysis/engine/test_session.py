@@ -137,7 +137,7 @@ def test_a_process_may_start_one_session_after_the_other() -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         done = subprocess.run(
             [sys.executable, "-c", AGAIN], cwd=PROJECT, env=os.environ | {"TMPDIR": folder},
-            capture_output=True, text=True, timeout=100, check=False,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.stdout == "6\n6\n", done.stderr
         assert not list(Path(folder).iterdir())
@@ -160,7 +160,7 @@ def test_files_of_a_java_that_was_killed_go_with_the_process_that_started_it() -
         elsewhere = {"TMPDIR": folder, "JDK_JAVA_OPTIONS": f"'-Djava.io.tmpdir={folder}'"}
         done = subprocess.run(
             [sys.executable, "-c", KILLED], cwd=PROJECT, env=os.environ | elsewhere,
-            capture_output=True, text=True, timeout=100, check=False,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
         assert not list(Path(folder).iterdir())
@@ -196,7 +196,7 @@ def test_a_session_whose_processes_are_stopped_ends(tmp_path: Path, word: str, n
     done = subprocess.run(
         [sys.executable, "-c", STANDS_STILL, word], cwd=PROJECT,
         env=os.environ | {"TMPDIR": str(tmp_path)},
-        capture_output=True, text=True, timeout=200, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     told = rf"Spark failed: {name} \(process \d+\) was stopped by a signal; try again\n"
     assert re.fullmatch(told, done.stdout), done.stderr
@@ -220,7 +220,7 @@ def test_that_java_is_killed_at_its_start_is_told(tmp_path: Path, seconds: int) 
     elsewhere = {"TMPDIR": str(folder), "JAVA_HOME": str(program.parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", STANDS_STILL, "nothing"], cwd=PROJECT, env=os.environ | elsewhere,
-        capture_output=True, text=True, timeout=200, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout == "Spark failed: Java was killed by signal 9; try again\n", done.stderr
     assert "Traceback" not in done.stderr

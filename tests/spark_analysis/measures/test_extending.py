@@ -61,7 +61,6 @@ def test_a_measure_is_a_file(extended: Path, tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(extended)},
         capture_output=True,
         text=True,
-        timeout=580,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

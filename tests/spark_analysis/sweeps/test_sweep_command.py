@@ -111,13 +111,11 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
         start_new_session=True,
     )
     try:
-        limit = time.monotonic() + 300
         while not any(tmp_path.glob("points/*/run.json")):
             assert process.poll() is None
-            assert time.monotonic() < limit
             time.sleep(0.1)
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate()
     finally:
         process.kill()
     assert process.returncode == 130
