@@ -4,12 +4,12 @@ Two thirds of the time of a short run's analysis go into loading packages, start
 that Spark does for the first time.  `Analyst` starts `python -m testbed.ahead` when the run is
 under way.  That process does this beforehand, at the lowest priority so that it takes only what
 the run leaves: it starts Spark, analyses a tiny run of its own, and waits.  An order, even in the
-middle of that, gives it the priority of the command: it analyses a run as `analyze` does or
-compares runs as `agree` does, prints what that prints, and returns the outcome.  It then waits for
-further orders, with the same Spark.
+middle of that, gives it the priority of the command: it analyses a run as `analyze` does, compares
+runs as `agree` does or analyses the runs of a sweep, prints what that prints, and returns the
+outcome.  It then waits for further orders, with the same Spark.
 
-    standard input       a line of JSON per order (`_Order`); at its end the process ends
-    a pipe of its own    the pickled result of each order: an `AnalysisOutcome`, or the comparisons
+    standard input       a line of JSON per order (`_ORDERS`); at its end the process ends
+    a pipe of its own    the pickled result of each order
 
 It is a process rather than a thread so that it can have a priority, needs no root
 (`emulation.caller`), and cannot disturb the loop that watches the run.
@@ -24,11 +24,11 @@ import resource
 import select
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import psutil
 import typer
@@ -44,6 +44,7 @@ from testbed.background import LOWEST
 
 if TYPE_CHECKING:
     from spark_analysis.agreement.page import WrittenComparison
+    from spark_analysis.sweeps.sweep import SweepOutcome
 
 TO_END = 10.0
 """Seconds in which the process, idle at normal priority, ends with Spark and Java."""
@@ -54,17 +55,6 @@ class AnalysisOutcome(NamedTuple):
 
     outcome: dict[str, Any]
     flaws: list[str]
-
-
-class _Order(TypedDict):
-    """What to do: compare the runs in `folders`, a list per repeat, or analyse the only one."""
-
-    folders: list[list[str]]
-    names: list[str]
-    """Of the backends; empty to analyse."""
-    out: str
-    """Folder of the comparison."""
-    quiet: bool
 
 
 def possible() -> bool:
@@ -110,8 +100,8 @@ class Analyst:
 
         Raises `typer.Exit` if it failed, after printing why.
         """
-        order = _Order(folders=[[str(folder)]], names=[], out="", quiet=quiet)
-        return AnalysisOutcome(*self._done(order, f"analyze {folder}"))
+        answer = self._done(f"analyze {folder}", "analyse", folder=str(folder), quiet=quiet)
+        return AnalysisOutcome(*answer)
 
     def compare(
         self, folders: Sequence[Sequence[Path]], names: Sequence[str], out: Path
@@ -121,11 +111,22 @@ class Analyst:
         Raises `typer.Exit` if it failed, after printing why.
         """
         paths = [[str(folder) for folder in repeat] for repeat in folders]
-        order = _Order(folders=paths, names=[*names], out=str(out), quiet=False)
-        comparisons: list[WrittenComparison] = self._done(order, "agree again")
+        comparisons: list[WrittenComparison] = self._done(
+            "agree again", "compare", folders=paths, names=[*names], out=str(out)
+        )
         return comparisons
 
-    def _done(self, order: _Order, again: str) -> Any:
+    def sweep(self, folder: Path, *, keep_packets: bool) -> SweepOutcome:
+        """Return the results of a sweep in real time, as `comparing.analyse_sweep` does.
+
+        Raises `typer.Exit` if it failed, after printing why.
+        """
+        outcome: SweepOutcome = self._done(
+            "sweep again", "sweep", folder=str(folder), keep_packets=keep_packets
+        )
+        return outcome
+
+    def _done(self, again: str, order: str, **arguments: Any) -> Any:
         """Return the result of an order; `again` is the command to repeat if it was killed."""
         # Not at the top: the process loads it when it has its priority.
         from nodeapp.installation import PROGRAM
@@ -137,7 +138,7 @@ class Analyst:
         assert self._process.stdin is not None
         assert self._answers is not None
         with suppress(BrokenPipeError):  # its exit code tells why
-            self._process.stdin.write((json.dumps(order) + "\n").encode())
+            self._process.stdin.write((json.dumps([order, arguments]) + "\n").encode())
             self._process.stdin.flush()
         # At the lowest priority it might take long to notice the order.
         _raise_priority(self._process.pid, self._niceness, self._share)
@@ -212,7 +213,8 @@ def serve(orders: Iterable[str], answers: IO[bytes], stack: ExitStack) -> int:
     """
     for line in orders:
         try:
-            result = _obey(json.loads(line), stack)
+            order, arguments = json.loads(line)
+            result = _ORDERS[order](stack, **arguments)
         except typer.Exit as end:
             return end.exit_code
         pickle.dump(result, answers)
@@ -220,23 +222,41 @@ def serve(orders: Iterable[str], answers: IO[bytes], stack: ExitStack) -> int:
     return 0
 
 
-def _obey(order: _Order, stack: ExitStack) -> object:
-    """Carry out an order.  Raises `typer.Exit` if it fails, after printing why."""
+# Each carries out one kind of order, and raises `typer.Exit` if it fails, after printing why.
+
+
+def _analyse(_stack: ExitStack, folder: str, *, quiet: bool) -> object:
+    from testbed import options
     from testbed.analyze import analyse_folders
-    from testbed.comparing import compare_folders, keep_session
-    from testbed.options import quiet
     from testbed.outcome import flaws, outcome
 
-    quiet(order["quiet"])
-    folders = [[Path(folder) for folder in repeat] for repeat in order["folders"]]
-    if order["names"]:
-        keep_session(stack)
-        return compare_folders(folders, order["names"], Path(order["out"]))
-    ((folder,),) = folders
-    reports = analyse_folders([folder])
+    options.quiet(quiet)
+    reports = analyse_folders([Path(folder)])
     # Not an `AnalysisOutcome`, which has another name in the process that asks.
-    result = outcome(read_run(folder), reports)
+    result = outcome(read_run(Path(folder)), reports)
     return result, flaws([result])
+
+
+def _compare(stack: ExitStack, folders: list[list[str]], names: list[str], out: str) -> object:
+    from testbed.comparing import compare_folders, keep_session
+
+    keep_session(stack)
+    paths = [[Path(folder) for folder in repeat] for repeat in folders]
+    return compare_folders(paths, names, Path(out))
+
+
+def _sweep(stack: ExitStack, folder: str, *, keep_packets: bool) -> object:
+    from testbed.comparing import analyse_sweep, keep_session
+
+    keep_session(stack)
+    return analyse_sweep(Path(folder), keep_packets=keep_packets)
+
+
+_ORDERS: Final[Mapping[str, Callable[..., object]]] = {
+    "analyse": _analyse,
+    "compare": _compare,
+    "sweep": _sweep,
+}
 
 
 class _OrderedError(Exception):

@@ -1,4 +1,7 @@
-"""The comparison of the runs of `agree`, in this process or in the one of `ahead`."""
+"""What is made of several runs, of `agree` and of sweeps in real time.
+
+In this process, or in the one of `ahead`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,15 @@ from pathlib import Path
 from spark_analysis.agreement.page import WrittenComparison, agree_and_report
 from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
+from spark_analysis.sweeps.folder import SweepFolder
+from spark_analysis.sweeps.page import write_results
+from spark_analysis.sweeps.sweep import SweepOutcome, run_sweep
 from testbed.display import AnalysisDisplay
-from testbed.options import console, fail
+from testbed.options import FAILED, console, fail
 
 
 def keep_session(stack: ExitStack) -> None:
-    """Keep one session of Spark until `stack` ends, for several comparisons; idempotent."""
+    """Keep one session of Spark until `stack` ends, for several orders; idempotent."""
     try:
         stack.enter_context(spark_session())
     except AnalysisError as error:
@@ -36,3 +42,20 @@ def compare_folders(
         fail(str(error))
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename or out}")
+
+
+def analyse_sweep(folder: Path, *, keep_packets: bool) -> SweepOutcome:
+    """Analyse what has run of a sweep in real time, write figures and page; return the results.
+
+    Raises `typer.Exit` if it fails, after printing why.
+    """
+    try:
+        noted = SweepFolder(folder).noted()
+        assert noted is not None
+        outcome = run_sweep(noted[0], folder, keep_frames=keep_packets)
+        write_results(outcome)
+    except AnalysisError as error:
+        fail(str(error), FAILED)
+    except OSError as error:
+        fail(f"cannot write in {folder}: {error.strerror or error}")
+    return outcome

@@ -17,26 +17,30 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from emulation.backends.base import Backend
+from emulation.backends.registry import backends
 from emulation.caller import drop
 from emulation.errors import ScenarioError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.workloads.registry import expanded
+from nodeapp.pubsub.registry import missing
 from spark_analysis.errors import AnalysisError
-from spark_analysis.report.page import FIGURES, write_figures
-from spark_analysis.sweeps.differences import Difference
+from spark_analysis.report.page import FIGURES
 from spark_analysis.sweeps.folder import PAGE, RESULTS, SPEC, SweepFolder, outdated
-from spark_analysis.sweeps.page import compared, drawings, write_page
-from spark_analysis.sweeps.spec import SpecError, SweepSpec, points
+from spark_analysis.sweeps.page import compared, write_results
+from spark_analysis.sweeps.spec import VIRTUAL, SpecError, SweepSpec, points
 from spark_analysis.sweeps.sweep import Progress as Done
 from spark_analysis.sweeps.sweep import SweepOutcome, run_sweep
 from testbed import completing
 from testbed.analyze import analyse_folders
+from testbed.campaign import run_campaign
 from testbed.display import print_problems
 from testbed.options import (
     FAILED,
     HOME,
     USAGE,
+    BackendOption,
     DurationOption,
     FaultOption,
     JsonOption,
@@ -56,6 +60,7 @@ from testbed.outcome import print_json
 
 VARIED = "KEY=VALUE,VALUE,..."
 SWEEPS = HOME / "sweeps"
+LOCAL = "local[*]"
 QUIET = 5.0
 """Seconds between lines of progress when there is no terminal."""
 
@@ -153,12 +158,13 @@ def sweep(
     vary: VaryOption = None,
     seeds: Annotated[int, typer.Option("--seeds", help="runs of every point: seeds 1 to N")] = 3,
     draws: DrawsOption = None,
+    backend: BackendOption = VIRTUAL,
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,
     workload: WorkloadOption = None,
     settings: SetOption = None,
     fault: FaultOption = None,
-    master: MasterOption = "local[*]",
+    master: MasterOption = LOCAL,
     out: OutOption = None,
     keep_frames: KeepOption = False,
     opened: OpenOption = None,
@@ -166,9 +172,11 @@ def sweep(
 ) -> None:
     """Run many scenarios under the virtual clock as Spark tasks, and draw the results.
 
-    A sweep that was stopped resumes: the same command runs what is missing.
+    With a backend in real time they run one after another on this machine.  A sweep that was
+    stopped resumes: the same command runs what is missing.
 
     Example: sweep roaming_field flooding broker-gpsr --vary speed=1,5,10 --seeds 3
+    Example: sweep roaming_field mqtt flooding --vary nodes=10,20 --backend tap --set routing=babel
     """
     check_duration(duration)
     spec = SweepSpec(
@@ -179,21 +187,19 @@ def sweep(
         duration,
         _expanded(settings_of(settings, nodes, workload, fault)),
         tuple(dict.fromkeys(key.replace("-", "_") for key in draws or [])),
+        backend,
     )
-    folder = out or SWEEPS / _name(spec.topology, spec.protocols, list(spec.vary))
+    folder = out or SWEEPS / _name(spec)
     if (folder / SPEC).exists():
         RunFolder(folder).give_to_caller()
-    drop(folder)
+    if opened is not None or not spec.in_real_time:
+        drop(folder)
     try:
         if opened is not None:
             analyse_folders([SweepFolder(folder).chosen(points(spec), opened)], master)
             return
         _tell_what_runs_again(spec, folder)
-        with Interrupts() as interrupts, SweepDisplay(interrupts) as display:
-            outcome = run_sweep(
-                spec, folder, master=master, keep_frames=keep_frames, progress=display.update
-            )
-        _report(outcome, as_json=as_json)
+        _tell(_swept(spec, folder, master, keep_frames=keep_frames), as_json=as_json)
     except KeyboardInterrupt:
         end_interrupted("interrupted: finished points are kept; the same command goes on from here")
     except SpecError as error:
@@ -205,8 +211,6 @@ def sweep(
     finally:
         if (folder / SPEC).exists():  # else it is a folder of something else, and was refused
             RunFolder(folder).give_to_caller()
-    print_problems(console, outcome.problems)
-    end_with_failures(list(outcome.failures.items()))
 
 
 def _expanded(values: dict[str, Any]) -> dict[str, Any]:
@@ -223,19 +227,47 @@ def _tell_what_runs_again(spec: SweepSpec, folder: Path) -> None:
         console.print(f"the testbed has changed since this sweep began: {which} run again")
 
 
-def _report(outcome: SweepOutcome, *, as_json: bool) -> None:
-    """Write figures and page, and print where they are.  Raises OSError."""
-    gaps = compared(outcome)
-    if shown := drawings(outcome, gaps):
-        write_figures(outcome.folder / FIGURES, shown)
+def _swept(spec: SweepSpec, folder: Path, master: str, *, keep_frames: bool) -> SweepOutcome:
+    """Run and analyse what is missing, and write figures and page."""
+    if spec.in_real_time:
+        return run_campaign(spec, folder, _ready(spec, master), keep_packets=keep_frames)
+    with Interrupts() as interrupts, SweepDisplay(interrupts) as display:
+        outcome = run_sweep(
+            spec, folder, master=master, keep_frames=keep_frames, progress=display.update
+        )
+    write_results(outcome)
+    return outcome
+
+
+def _ready(spec: SweepSpec, master: str) -> Backend:
+    """Return the backend of a sweep in real time, or end with why it cannot run here."""
+    points(spec)
+    backend = backends()[spec.backend]
+    if master != LOCAL:
+        fail(
+            f"--master is for sweeps under the virtual clock: runs of {backend.name} take all of "
+            "this machine, one after another",
+            USAGE,
+        )
+    lacking = filter(None, map(missing, spec.protocols))
+    for obstacle in (*backend.obstacles(), *lacking):
+        fail(obstacle)
+    return backend
+
+
+def _tell(outcome: SweepOutcome, *, as_json: bool) -> None:
+    """Print where the results are, and end with an error if points have failed."""
+    if (outcome.folder / FIGURES).is_dir():
         console.say(f"figures: {outcome.folder / FIGURES}")
     console.say(f"results: {outcome.folder / RESULTS}")
-    console.say(f"report: {write_page(outcome, gaps, shown)}")
+    console.say(f"report: {outcome.folder / PAGE}")
     if as_json:
-        print_json(_facts(outcome, gaps))
+        print_json(_facts(outcome))
+    print_problems(console, outcome.problems)
+    end_with_failures(list(outcome.failures.items()))
 
 
-def _facts(outcome: SweepOutcome, gaps: Sequence[Difference]) -> dict[str, Any]:
+def _facts(outcome: SweepOutcome) -> dict[str, Any]:
     """Return the results of a sweep, for programs."""
     return {
         "folder": outcome.folder,
@@ -244,7 +276,7 @@ def _facts(outcome: SweepOutcome, gaps: Sequence[Difference]) -> dict[str, Any]:
         "runs": len(outcome.results),
         "failures": dict(outcome.failures),
         "problems": dict(outcome.problems),
-        "differences": [gap.facts() for gap in gaps],
+        "differences": [gap.facts() for gap in compared(outcome)],
         "points": outcome.results.filter(["run", "command"]).to_dict("records"),
     }
 
@@ -270,5 +302,6 @@ def _varied(words: list[str]) -> dict[str, tuple[str, ...]]:
     return varied
 
 
-def _name(topology: str, protocols: tuple[str, ...], varied: list[str]) -> str:
-    return "-".join([topology, "+".join(protocols), *varied])[:120]
+def _name(spec: SweepSpec) -> str:
+    backend = [spec.backend] if spec.in_real_time else []
+    return "-".join([spec.topology, *backend, "+".join(spec.protocols), *spec.vary])[:120]

@@ -10,15 +10,16 @@ import pandas as pd
 import pytest
 
 from emulation.network.processes import PROJECT
+from spark_analysis import sweeps
 
 pytestmark = [pytest.mark.root, pytest.mark.spark]
 
 
-def run(runs: Path) -> tuple[Path, str]:
-    """Run a small static network, and return its run folder and what the terminal showed."""
-    words = f"run roaming_field broker-gpsr --nodes 8 --duration 20 --runs {runs}".split()
+def command(*words: str) -> str:
+    """Run a command on a small static network; return what the terminal showed."""
+    words = (*words, "--nodes", "8")
     for setting in ("speed=0", "topics=2", "subscribers=3", "interval=0.5", "selectivity=0.5"):
-        words += ["--set", setting]
+        words += ("--set", setting)
     result = subprocess.run(
         [sys.executable, "-m", "testbed", *words],
         cwd=PROJECT,
@@ -27,12 +28,13 @@ def run(runs: Path) -> tuple[Path, str]:
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    (folder,) = runs.iterdir()
-    return folder, result.stderr
+    return result.stderr
 
 
 def test_a_run_ends_in_a_report(tmp_path: Path) -> None:
-    folder, shown = run(tmp_path)
+    words = ("--duration", "20", "--runs", str(tmp_path))
+    shown = command("run", "roaming_field", "broker-gpsr", *words)
+    (folder,) = tmp_path.iterdir()
     summary = pd.read_parquet(folder / "metrics" / "summary.parquet").iloc[0]
     assert summary["events"] > 20
     # Two topics, three subscribers each, a filter that half of the events match.
@@ -49,3 +51,15 @@ def test_a_run_ends_in_a_report(tmp_path: Path) -> None:
     assert len(report) < 1_500_000
     assert f"report: {folder / 'report.html'}" in shown
     assert "delivery " in shown
+
+
+@pytest.mark.long
+def test_a_sweep_in_real_time_ends_in_a_table(tmp_path: Path) -> None:
+    out = tmp_path / "s"
+    words = ("--backend", "tap", "--duration", "14", "--seeds", "2", "--out", str(out))
+    shown = command("sweep", "roaming_field", "flooding", *words)
+    assert "run 2 of 2" in shown
+    results = sweeps.load(out)
+    assert list(results["backend"]) == ["tap", "tap"]
+    assert results["kept_real_time"].notna().all()
+    assert (results["delay_p50"] > 0).all()

@@ -21,12 +21,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from emulation.scenario.runfolder import RunFolder, problems_of, read_record
-from spark_analysis.captures.schemas import LONG, STRING, column
+from emulation.scenario.runfolder import RunFolder, problems_of, read_fidelity, read_record
+from spark_analysis.captures.schemas import BOOLEAN, LONG, STRING, column
 from spark_analysis.engine.tables import write
 from spark_analysis.measures.summary import SUMMARY as SUMMARY_TABLE
 from spark_analysis.sweeps.rows import DELIVERIES, SUMMARY, is_current, is_there
-from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, SweepSpec, points
+from spark_analysis.sweeps.spec import (
+    VIRTUAL,
+    RunPoint,
+    SpecError,
+    SweepError,
+    SweepSpec,
+    points,
+)
 from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
 
 SPEC: Final = "sweep.json"
@@ -40,6 +47,7 @@ _OF_POINT: Final = (
     column("drawn", LONG, "seed of the scenario; only with --draws, null if it is `seed`"),
     column("run", STRING, "name of the point's folder under points/"),
     column("command", STRING, "runs the point by itself, with captures, report and replay"),
+    column("kept_real_time", BOOLEAN, "only of sweeps in real time: verdict of fidelity checks"),
 )
 RESULT_COLUMNS: Final = StructType(
     [*_OF_POINT, *(c for c in SUMMARY_TABLE.schema if c.name not in {of.name for of in _OF_POINT})]
@@ -139,6 +147,8 @@ class SweepFolder:
             )
         if not self.finished(fit[0]):
             raise SweepError(f"{fit[0]} has not run yet: run the sweep first, without --open")
+        if fit[0].backend != VIRTUAL and not ran(self.path(fit[0])):
+            raise SweepError(f"the packets of {fit[0]} were not kept: run it with --keep-frames")
         return self.path(fit[0])
 
     def row(self, point: RunPoint) -> dict[str, Any]:
@@ -152,7 +162,13 @@ class SweepFolder:
         except (pa.ArrowException, OSError, ValueError):
             path = self._summary(point)
             raise SweepError(f"{path} is damaged: remove it, and its point is run again") from None
-        return {**row, **_of_point(point)}
+        kept = {"kept_real_time": self._kept(point)} if point.backend != VIRTUAL else {}
+        return {**row, **_of_point(point), **kept}
+
+    def _kept(self, point: RunPoint) -> bool | None:
+        """Return whether a run kept real time; None if that is not known."""
+        fidelity = read_fidelity(RunFolder(self.path(point)), [])
+        return None if fidelity is None else fidelity.kept_real_time
 
     def results(self, plan: Sequence[RunPoint], varied: Iterable[str]) -> pd.DataFrame:
         """Return the rows of the finished points as a table, and write it."""
@@ -171,6 +187,8 @@ class SweepFolder:
         problems: list[str] = []
         record = read_record(RunFolder(self.path(point)), problems)
         problems += problems_of(record, damaged=bool(problems))
+        if point.backend != VIRTUAL and self._kept(point) is False:
+            problems.insert(0, "lost real time or packets: kept_real_time is false")
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return problems[0] + more if problems else ""
 

@@ -156,9 +156,11 @@ def runs_table(outcome: SweepOutcome) -> TextTable:
         for row in records(results.head(MOST_RUNS))
     ]
     folder = shlex.quote(str(outcome.folder / "points"))
+    backend = outcome.spec.backend
+    when = "if its packets were kept, else" if outcome.spec.in_real_time else "with captures:"
     note = (
-        f"Report and replay of one: {COMMAND} analyze {folder}/RUN; with captures: its command, "
-        f"or {COMMAND} run --backend virtual --scenario {folder}/RUN"
+        f"Report and replay of one: {COMMAND} analyze {folder}/RUN; {when} its command, or "
+        f"{COMMAND} run --backend {backend} --scenario {folder}/RUN"
     )
     if len(results) > MOST_RUNS:
         note += f". The first {MOST_RUNS} of {len(results)}; all are in results.parquet"
@@ -316,6 +318,15 @@ def _with_half_width(mean: float, half: float) -> str:
     return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
 
 
+def write_results(outcome: SweepOutcome) -> None:
+    """Write figures and page into the sweep's folder.  Raises OSError."""
+    gaps = compared(outcome)
+    shown = drawings(outcome, gaps)
+    if shown:
+        report.write_figures(outcome.folder / report.FIGURES, shown)
+    write_page(outcome, gaps, shown)
+
+
 def write_page(
     outcome: SweepOutcome, gaps: Sequence[Difference], shown: Sequence[tuple[str, Drawing]]
 ) -> Path:
@@ -329,6 +340,7 @@ def write_page(
         facts=[
             ("runs", count(len(outcome.results))),
             ("seeds", count(spec.seeds)),
+            ("backend", spec.backend),
             ("duration", f"{spec.duration:g} s"),
             ("varied", ", ".join(spec.vary) or "nothing"),
             ("draws differ by", ", ".join(("seed", *spec.draws))),

@@ -10,10 +10,10 @@ A point has a key, the hash of what its run follows from: topology, protocol, al
 duration, and the code that simulates it.  So equal points of different specs are the same.  What is
 measured of the run is not in the key: measures have versions (`spark_analysis.measures.versions`).
 
-The code that simulates a run (`code_key`) is `RUNS` with what it imports, directly or through
-others.  Imports stop at three walls, behind which modules are loaded by name: the topologies, the
-protocols and the workloads.  Of each, the point's own module is followed, so that another topology,
-protocol or workload may change.
+The code that runs a point (`code_key`) is `RUNS` with what it imports, directly or through others;
+of a run in real time, what its processes run.  Imports stop at three walls, behind which modules
+are loaded by name: the topologies, the protocols and the workloads.  Of each, the point's own
+module is followed, so that another topology, protocol or workload may change.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from emulation.backends.realtime.backend import RealTimeBackend
+from emulation.backends.registry import backends
 from emulation.errors import ScenarioError
 from emulation.scenario.faults import FAULTS, FILE, texts_of
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD, workload_class
 from nodeapp.installation import COMMAND
-from nodeapp.parameters import Parameter, ParameterError, convert
-from nodeapp.pubsub.registry import MIDDLEWARE, PROTOCOLS
+from nodeapp.parameters import Parameter, ParameterError, convert, suggestion
+from nodeapp.pubsub.registry import MIDDLEWARE, SYSTEMS
 from spark_analysis.captures import virtual_run
 from spark_analysis.engine.code import Sources, closure, key_of, project
 from spark_analysis.errors import AnalysisError
@@ -45,32 +47,37 @@ from spark_analysis.sweeps.tasks import Task
 from topologies import catalog
 from topologies.catalog import all_parameters, make_scenario, topology_class
 
+VIRTUAL: Final = virtual_run.BACKEND
 RUNS: Final = (virtual_run.__name__, catalog.__name__)
-"""What makes the frames of a run, and its scenario."""
+"""What makes the frames of a run under the virtual clock, and its scenario."""
 _Offered = Mapping[tuple[str, str], Mapping[str, Parameter]]
 """Parameters by name, of each protocol and workload."""
 
 
 @functools.cache
-def code_key(topology: str, protocol: str, workload: str = "") -> str:
-    """Return the hash of the code that simulates a topology, a protocol and a workload.
+def code_key(topology: str, protocol: str, workload: str = "", backend: str = VIRTUAL) -> str:
+    """Return the hash of the code that runs a topology, a protocol and a workload.
 
     `workload` is the name of the chosen one, empty for the topology's own.  The hash stays
     the same for the life of the process, as imported code does.  Raises
     `ScenarioError` for an unknown topology or workload, KeyError for an unknown protocol.
     """
     sources = project()
-    return key_of(sources, run_modules(sources, topology, protocol, workload), protocol)
+    return key_of(sources, run_modules(sources, topology, protocol, workload, backend), protocol)
 
 
 def run_modules(
-    sources: Sources, topology: str, protocol: str, workload: str = ""
+    sources: Sources, topology: str, protocol: str, workload: str = "", backend: str = VIRTUAL
 ) -> tuple[str, ...]:
-    """Return the modules that simulate a run, sorted.  Raises as `code_key` does."""
-    by_name = [topology_class(topology).__module__, PROTOCOLS[protocol].module]
+    """Return the modules that a run is made of, sorted.  Raises as `code_key` does."""
+    by_name = [topology_class(topology).__module__, SYSTEMS[protocol].module]
     if workload:
         by_name.append(workload_class(workload).__module__)
-    return closure(sources, (*RUNS, *by_name))
+    if backend == VIRTUAL:
+        return closure(sources, (*RUNS, *by_name))
+    runner = backends()[backend]
+    assert isinstance(runner, RealTimeBackend)
+    return closure(sources, (*runner.code, catalog.__name__, *by_name))
 
 
 class SweepError(AnalysisError):
@@ -86,7 +93,8 @@ class SweepSpec:
     """What to run.  `settings` and the values of `vary` are as `--set` takes them.
 
     `draws` are parameters of the topology or its workload: points that differ in one of them share
-    no random draws, even if they have the same seed.
+    no random draws, even if they have the same seed.  `backend` is what runs the points: under the
+    virtual clock, in parallel, or in real time, one after another.
     """
 
     topology: str
@@ -96,6 +104,11 @@ class SweepSpec:
     duration: float = 60.0
     settings: Mapping[str, Any] = field(default_factory=dict)
     draws: tuple[str, ...] = ()
+    backend: str = VIRTUAL
+
+    @property
+    def in_real_time(self) -> bool:
+        return self.backend != VIRTUAL
 
     def command(self) -> str:
         """Return the command that asks for it."""
@@ -107,6 +120,8 @@ class SweepSpec:
             words += ["--set", f"{key}={value}"]
         for key in self.draws:
             words += ["--draws", key]
+        if self.in_real_time:
+            words += ["--backend", self.backend]
         return shlex.join(words)
 
 
@@ -148,6 +163,7 @@ class RunPoint(Point):
     drawn: int
     settings: Mapping[str, Any]
     values: Mapping[str, Any]
+    backend: str = VIRTUAL
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -173,7 +189,7 @@ class RunPoint(Point):
         """Return the command that runs it with its captures, report and replay."""
         settings = {key: value for key, value in self.settings.items() if key != FAULTS}
         faults = texts_of(str(self.settings.get(FAULTS, "")))
-        identity = self.topology, self.protocol, virtual_run.BACKEND, self.duration, self.drawn
+        identity = self.topology, self.protocol, self.backend, self.duration, self.drawn
         return " ".join(run_command(*identity, settings, faults))
 
     def __str__(self) -> str:
@@ -187,13 +203,17 @@ def points(spec: SweepSpec) -> list[RunPoint]:
     So a sweep that is stopped has whole curves of fewer seeds.  Names and values are checked here,
     their combination when a scenario is made.  Raises `SpecError`.
     """
+    if spec.in_real_time and spec.backend not in backends():
+        near = suggestion(spec.backend, backends())
+        names = ", ".join(backends())
+        raise SpecError(f"no backend {spec.backend!r} for sweeps{near}; there are: {names}")
     if not spec.protocols:
         raise SpecError("name at least one protocol")
     for protocol, times in Counter(spec.protocols).items():
         if times > 1:
             raise SpecError(f"{protocol} is named {times} times: name each protocol once")
-        if protocol in MIDDLEWARE:
-            raise SpecError(f"{protocol} runs in real time, which sweeps do not: use run")
+        if protocol in MIDDLEWARE and not spec.in_real_time:
+            raise SpecError(f"{protocol} runs in real time only: add --backend tap")
     if spec.seeds < 1:
         raise SpecError("--seeds is a number from 1")
     for key in spec.vary:
@@ -288,7 +308,8 @@ def _repeats(
         if parameters[key].type is str and not parameters[key].choices and path.is_file():
             settings[key] = str(path.resolve())  # workers have their own working directory
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()
-    code = code_key(spec.topology, protocol, str(values[WORKLOAD]))
+    code = code_key(spec.topology, protocol, str(values[WORKLOAD]), spec.backend)
+    in_real_time = {"backend": spec.backend} if spec.in_real_time else {}
     for seed in range(1, spec.seeds + 1):
         drawn = _drawn(seed, spec.draws, {**values, **files})
         identity = {
@@ -298,6 +319,7 @@ def _repeats(
             "parameters": {**values, **files},
             "seed": drawn,
             "duration": float(spec.duration),
+            **in_real_time,
         }
         text = json.dumps(identity, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -312,4 +334,5 @@ def _repeats(
             drawn=drawn,
             settings=settings,
             values=of_point,
+            backend=spec.backend,
         )

@@ -28,7 +28,6 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from emulation.errors import ScenarioError
-from spark_analysis.captures.materialise import FRAMES_FOLDER
 from spark_analysis.engine.session import plain_errors, spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.folder import SweepFolder
@@ -37,6 +36,7 @@ from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, SweepSpe
 from spark_analysis.sweeps.tasks import (
     FAILURE,
     await_workers,
+    drop_packets,
     failed,
     note_failure,
     processor_seconds,
@@ -95,6 +95,7 @@ def run_sweep(
 ) -> SweepOutcome:
     """Run what a spec asks for and has not run yet, or `only` the points with these keys.
 
+    Of a sweep in real time, only analyse what has run.
     Packets are kept only if `keep_frames`, each delivery's delay
     (`spark_analysis.sweeps.rows.DELIVERIES`) only if `keep_deliveries`; points that ran without
     keeping these run again.
@@ -109,6 +110,8 @@ def run_sweep(
         with sweep.alone():
             sweep.note(spec)
             missing = _missing(sweep, plan, keep)
+            if spec.in_real_time:  # they run by themselves (`testbed.campaign`)
+                missing = [point for point in missing if ran(sweep.path(point))]
             if missing:
                 progress(Progress("starting Spark", len(plan) - len(missing), 0, len(plan)))
                 with spark_session(master) as spark, plain_errors():
@@ -235,4 +238,4 @@ def _analyse(spark: SparkSession, runs: Sequence[Path], keep: Keep, kept: Contai
         return
     for run in runs:
         if not keep.frames and run not in kept:
-            shutil.rmtree(run / "metrics" / FRAMES_FOLDER)
+            drop_packets(run)

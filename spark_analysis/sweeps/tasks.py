@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from emulation.backends.base import BackendError
 from emulation.errors import ScenarioError
-from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.runfolder import RunFolder, read_record
 from spark_analysis.captures.materialise import FRAMES_FOLDER
 from spark_analysis.captures.virtual_run import run_to_frames
 from spark_analysis.engine.session import plain_errors
@@ -87,8 +87,23 @@ def processor_seconds(folder: Path) -> float:
 
 
 def ran(folder: Path) -> bool:
-    """Return whether a run has ended, and its frames are there."""
-    return (folder / "metrics" / FRAMES_FOLDER).exists()
+    """Return whether a run has come to its end, and its packets are there."""
+    return (folder / "metrics" / FRAMES_FOLDER).exists() or _captured(RunFolder(folder))
+
+
+def _captured(run: RunFolder) -> bool:
+    """Return whether a run in real time has come to its end, and its captures are there."""
+    if not run.captures.is_dir() or not any(run.captures.iterdir()):
+        return False
+    record = read_record(run, [])
+    return record is not None and record.ended == "completed"
+
+
+def drop_packets(folder: Path) -> None:
+    """Remove the packets of a run.  Raises OSError."""
+    shutil.rmtree(folder / "metrics" / FRAMES_FOLDER)
+    for capture in RunFolder(folder).captures.iterdir():
+        capture.unlink()
 
 
 def failed(folder: Path) -> bool:

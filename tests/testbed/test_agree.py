@@ -270,9 +270,9 @@ def test_another_radio_is_found_out(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         def start(self) -> None:
             ready.append(self)
 
-        def _done(self, order: Any, again: str) -> Any:
+        def _done(self, again: str, order: str, **arguments: Any) -> Any:
             answers = io.BytesIO()
-            assert serve([json.dumps(order)], answers, stack) == 0
+            assert serve([json.dumps([order, arguments])], answers, stack) == 0
             return pickle.loads(answers.getvalue())
 
     monkeypatch.setattr(agree, "possible", lambda: True)

@@ -11,7 +11,8 @@ from typing import ClassVar
 
 from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.realtime import estimate, routing
-from emulation.backends.realtime.run import RealTimeRun
+from emulation.backends.realtime.node_apps import MODULE
+from emulation.backends.realtime.run import HELPERS, RealTimeRun
 from emulation.network import processes, switches
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
@@ -28,6 +29,11 @@ class RealTimeBackend:
     """The class that runs a scenario."""
     links_by_contacts: ClassVar[bool] = False
     """Whether its medium can link stations by a contact trace."""
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Return the modules that the processes of a run begin with."""
+        return (type(self).__module__, f"{MODULE}.__main__", *HELPERS, *self.run_type.modules)
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot run the backend and what to do, one line each."""

@@ -1,0 +1,162 @@
+"""Sweeps in real time: points one after another, on a backend that writes captures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from emulation.backends.base import BackendError, Observer
+from emulation.backends.virtual import VirtualBackend
+from emulation.scenario.records import Fidelity
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
+from spark_analysis import sweeps
+from testbed.app import app
+
+FEW = ("--nodes", "7", "--duration", "14", "--seeds", "1", "--set", "interval=1")
+
+
+class Recording(VirtualBackend):
+    """Stands for one in real time: without root, with captures and a verdict of fidelity."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.failing = ""
+        """The protocol whose runs fail."""
+
+    def obstacles(self) -> list[str]:
+        return []
+
+    def execute(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        observer: Observer,
+        interact: Callable[[Any], None] | None = None,
+    ) -> None:
+        protocol = scenario.protocol.name
+        self.ran.append(protocol)
+        if protocol == self.failing:
+            raise BackendError("its radios did not start")
+        super().execute(scenario, folder, observer, interact)
+        folder.write_fidelity(Fidelity(kept_real_time=protocol == "flooding"))
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Recording:
+    recording = Recording()
+    monkeypatch.setattr("testbed.sweep.backends", lambda: {"tap": recording})
+    monkeypatch.setattr("testbed.campaign.running", lambda: [])  # another test's run may be
+    return recording
+
+
+def sweep(out: Path, *words: str) -> tuple[int, str]:
+    """Run the command in real time; return its exit code and what it prints, in one line."""
+    arguments = ["sweep", "roaming_field", *words, "--backend", "tap", "--out", str(out)]
+    done = CliRunner().invoke(app, [*arguments, *FEW])
+    assert "Traceback" not in done.output
+    return done.exit_code, " ".join(done.output.split())
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_points_run_once_each_and_say_whether_they_kept_real_time(
+    backend: Recording, tmp_path: Path
+) -> None:
+    code, output = sweep(tmp_path, "flooding", "broker-gpsr", "--vary", "speed=0,5")
+    assert code == 0, output
+    assert backend.ran == ["flooding", "flooding", "broker-gpsr", "broker-gpsr"]
+    assert "run 1 of 4, about 1 min left: flooding speed=0.0 seed=1" in output
+    assert "broker-gpsr speed=5.0 seed=1: lost real time or packets" in output
+    assert f"report: {tmp_path / 'sweep.html'}" in output
+    results = sweeps.load(tmp_path)
+    assert list(results.kept_real_time) == [True, True, False, False]
+    assert results.delivery_ratio.between(0, 1).all()
+    assert results.command.str.contains("--backend tap").all()
+    assert not any(tmp_path.glob("points/*/captures/*")), "packets are dropped"
+    code, output = sweep(tmp_path, "flooding", "broker-gpsr", "--vary", "speed=0,5,9")
+    assert code == 0, output
+    assert backend.ran[4:] == ["flooding", "broker-gpsr"], "only what is new"
+    page = (tmp_path / "sweep.html").read_text(encoding="utf-8")
+    assert "--backend tap" in page
+    assert "lost real time" in page
+    code, output = sweep(tmp_path, "flooding", "broker-gpsr", "--vary", "speed=0,5,9", *OPEN)
+    assert code == 1
+    assert "the packets of flooding speed=0.0 seed=1 were not kept" in output
+
+
+OPEN = ("--open", "flooding speed=0.0 seed=1")
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_a_run_that_fails_runs_again_and_its_packets_are_kept_if_asked_for(
+    backend: Recording, tmp_path: Path
+) -> None:
+    backend.failing = "flooding"
+    words = ("flooding", "broker-gpsr", "--keep-frames")
+    code, output = sweep(tmp_path, *words)
+    assert code == 1
+    assert "failed: flooding seed=1: its radios did not start" in output
+    assert len(sweeps.load(tmp_path)) == 1
+    backend.failing = ""
+    code, output = sweep(tmp_path, *words)
+    assert code == 0, output
+    assert backend.ran == ["flooding", "broker-gpsr", "flooding"]
+    assert len(sweeps.load(tmp_path)) == 2
+    assert len({path.parent for path in tmp_path.glob("points/*/captures/*")}) == 2
+    code, output = sweep(tmp_path, *words, "--open", "flooding seed=1")
+    assert code == 0, output
+    assert "report.html" in output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("flooding", "--master", "local[2]"), "take all of this machine, one after another"),
+        (("flooding", "--backend", "tpa"), "no backend 'tpa' for sweeps (did you mean tap?)"),
+        (("flooding", "--set", "nodes=0"), "nodes"),
+    ],
+)
+def test_bad_input_ends_in_one_line(
+    backend: Recording, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    arguments = ["sweep", "roaming_field", "--backend", "tap", "--out", str(tmp_path), *words]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+    assert backend.ran == []
+
+
+def test_a_system_that_is_not_installed_is_told_before_anything_runs(
+    backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.sweep.missing", lambda name: f"{name} is not here: install it")
+    assert sweep(tmp_path, "mqtt") == (1, "error: mqtt is not here: install it")
+    assert not any(tmp_path.iterdir())
+
+
+def test_another_run_on_the_machine_is_not_disturbed(
+    backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.campaign.running", lambda: [4711])
+    code, output = sweep(tmp_path, "flooding")
+    assert code == 1
+    assert "a run is under way on this machine (process 4711)" in output
+    assert backend.ran == []
+
+
+def test_an_interrupt_keeps_what_has_run(
+    backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(backend, "execute", interrupted)
+    code, output = sweep(tmp_path, "flooding")
+    assert code == 130
+    assert "the same command goes on from here" in output
