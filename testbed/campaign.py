@@ -18,7 +18,7 @@ from emulation.network.processes import running
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.papers.cost import about
 from spark_analysis.sweeps.folder import SweepFolder
-from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, SweepSpec, points
+from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepSpec, points
 from spark_analysis.sweeps.sweep import SweepOutcome
 from spark_analysis.sweeps.tasks import note_failure, ran
 from testbed.ahead import Analyst, possible
@@ -28,6 +28,8 @@ from testbed.options import console
 
 BETWEEN: Final = 600.0
 """Seconds of runs between two analyses."""
+POLL: Final = 0.5
+"""Seconds between looks for other runs."""
 OVERHEAD: Final = 5.0
 """Seconds that a run takes besides its duration, before one has ended."""
 
@@ -50,7 +52,7 @@ def run_campaign(
         under_way = analyst.start if beside else _nothing
         begun = analysed = time.monotonic()
         for number, point in enumerate(missing):
-            _refuse_company()
+            _await_others()
             left = _left(len(missing) - number, number, time.monotonic() - begun, spec.duration)
             console.say(f"run {number + 1} of {len(missing)}, {about(left)} left: {point}")
             with RunDisplay(console, spec.duration, under_way=under_way) as display:
@@ -76,13 +78,14 @@ def _missing(spec: SweepSpec, sweep: SweepFolder, *, keep_packets: bool) -> list
     return missing
 
 
-def _refuse_company() -> None:
-    """Raise `SweepError` if another run is under way."""
-    if others := running():
-        raise SweepError(
-            f"a run is under way on this machine (process {others[0]}): it would take processors "
-            "from this sweep; wait for its end, and give the same command again"
-        )
+def _await_others() -> None:
+    """Wait until no other run is under way, which would take processors from the next one."""
+    told = False
+    while others := running():
+        if not told:
+            console.say(f"waiting for the run of process {others[0]} on this machine to end")
+            told = True
+        time.sleep(POLL)
 
 
 def _left(runs: int, done: int, spent: float, duration: float) -> float:

@@ -27,10 +27,10 @@ STYLE: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
 TYPES: Final = ("mypy",)
 FAST: Final = ("-m", "not root and not vm and not spark and not slow")
 USUAL: Final = ("-m", "not long")
-WORKERS: Final = 5
-"""Processes that share all tests: one has the runs in the virtual machine, one its other tests, one
-those that look at the whole host and mostly wait, two have a Spark session each;
-tests/conftest.py assigns the tests.
+WORKERS: Final = 6
+"""Processes that share all tests: one has the runs in the virtual machine, one its other tests, two
+have those that need root and mostly wait, two have a Spark session each; tests/conftest.py assigns
+the tests.
 """
 FAST_WORKERS: Final = 2
 TO_END: Final = 30.0

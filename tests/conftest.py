@@ -54,6 +54,11 @@ BUILDS: Final = "tests/emulation/vm/test_build.py"
 """Needs root, but touches folders of its own only."""
 ALONE: Final = "mark.root"
 """Files of tests that look at all of the host: one at a time as well."""
+OWN: Final = (
+    *("tests/nodeapp/", "tests/capture/", "tests/emulation/network/", "tests/emulation/media/"),
+    *("tests/testbed/test_mn_", "tests/testbed/test_live.py"),
+)
+"""Those that look at what they made themselves: one at a time, beside the others."""
 SPARK: Final = "mark.spark"
 """Files that share a Spark session, which one process starts."""
 SWEEPS: Final = tuple(f"tests/spark_analysis/{name}/" for name in ("papers", "sweeps", "agreement"))
@@ -63,7 +68,7 @@ Those of them that need root give files to somebody else, and touch nothing of t
 """
 APART: Final = "tests/spark_analysis/measures/test_extending.py"
 """Starts Spark in a process of its own, and waits for it."""
-FIRST: Final = (RADIOS[0], ALONE, SPARK, SWEEPS[0], MACHINE, BUILDS, APART)
+FIRST: Final = (RADIOS[0], ALONE, OWN[0], SPARK, SWEEPS[0], MACHINE, BUILDS, APART)
 """Begun in this order, as those that take longest; then the files with the most tests."""
 
 HIDDEN: Final = {"spark": "JAVA_HOME", "vm": "TESTBED_VM_CACHE"}
@@ -173,6 +178,8 @@ def _scope(path: Path, file: str) -> str:
         return file
     if SPARK in text and file.startswith(SWEEPS):
         return SWEEPS[0]
+    if ALONE in text and MACHINE not in text and file.startswith(OWN):
+        return OWN[0]
     for together in (RADIOS, SOURCES):
         if file in together:
             return together[0]

@@ -8,7 +8,7 @@ import pytest
 
 from emulation.vm.build import find_image
 from spark_analysis.engine.session import SessionError, java_version
-from tests.conftest import ALONE, BUILDS, MACHINE, RADIOS, SPARK, scope_of
+from tests.conftest import ALONE, BUILDS, MACHINE, OWN, RADIOS, SPARK, scope_of
 
 ROOT = Path(__file__).parents[1]
 NEEDS = {"spark": {"spark"}, "image": {"vm", "root"}, "machine": {"vm", "root"}}
@@ -44,6 +44,8 @@ def test_who_does_not_say_so_gets_neither() -> None:
         (BUILDS, BUILDS),
         ("tests/emulation/backends/test_tap.py", ALONE),
         ("tests/test_end_to_end.py", ALONE),
+        ("tests/testbed/test_mn.py", ALONE),
+        ("tests/testbed/test_mn_tools.py", OWN[0]),
         ("tests/spark_analysis/test_analysis.py", SPARK),
         ("tests/nodeapp/test_wire.py", "tests/nodeapp/test_wire.py"),
     ],

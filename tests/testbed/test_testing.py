@@ -46,7 +46,7 @@ def said(command: typer.Typer, capfd: pytest.CaptureFixture[str], *words: str) -
 def test_all_of_it_is_run(command: typer.Typer, capfd: pytest.CaptureFixture[str]) -> None:
     code, text = said(command, capfd)
     assert code == 0
-    for name in ("style says all", "kinds says", "pytest says --numprocesses=5 -m not long"):
+    for name in ("style says all", "kinds says", "pytest says --numprocesses=6 -m not long"):
         assert name in text
 
 
@@ -55,7 +55,7 @@ def test_what_takes_long_is_run_if_asked_for(
 ) -> None:
     code, text = said(command, capfd, "--all")
     assert code == 0
-    assert "pytest says --numprocesses=5\n" in text
+    assert "pytest says --numprocesses=6\n" in text
     code, text = said(command, capfd, "tests/emulation/vm/test_clock.py")
     assert code == 0
     assert "pytest says tests/emulation/vm/test_clock.py\n" in text

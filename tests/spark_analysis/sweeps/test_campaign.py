@@ -62,6 +62,10 @@ def sweep(out: Path, *words: str) -> tuple[int, str]:
     return done.exit_code, " ".join(done.output.split())
 
 
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_points_run_once_each_and_say_whether_they_kept_real_time(
@@ -140,22 +144,21 @@ def test_a_system_that_is_not_installed_is_told_before_anything_runs(
     assert not any(tmp_path.iterdir())
 
 
-def test_another_run_on_the_machine_is_not_disturbed(
+def test_another_run_on_the_machine_is_waited_for(
     backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("testbed.campaign.running", lambda: [4711])
+    others = [[4711], [4711], []]
+    monkeypatch.setattr("testbed.campaign.running", lambda: others.pop(0))
+    monkeypatch.setattr(backend, "execute", interrupted)
     code, output = sweep(tmp_path, "flooding")
-    assert code == 1
-    assert "a run is under way on this machine (process 4711)" in output
-    assert backend.ran == []
+    assert code == 130
+    assert output.startswith("waiting for the run of process 4711 on this machine to end run 1")
+    assert others == []
 
 
 def test_an_interrupt_keeps_what_has_run(
     backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(backend, "execute", interrupted)
     code, output = sweep(tmp_path, "flooding")
     assert code == 130
