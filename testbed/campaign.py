@@ -80,11 +80,9 @@ def _missing(spec: SweepSpec, sweep: SweepFolder, *, keep_packets: bool) -> list
 
 def _await_others() -> None:
     """Wait until no other run is under way, which would take processors from the next one."""
-    told = False
-    while others := running():
-        if not told:
-            console.say(f"waiting for the run of process {others[0]} on this machine to end")
-            told = True
+    if others := running():
+        console.say(f"waiting for the run of process {others[0]} on this machine to end")
+    while running():
         time.sleep(POLL)
 
 

@@ -96,8 +96,8 @@ def test_rows_have_the_number_of_their_seed_and_what_it_drew(tmp_path: Path) -> 
     assert table["drawn"].nunique() == 4
 
 
-def of_other_code(topology: str, protocol: str, workload: str) -> str:
-    known = code_key(topology, protocol, workload)
+def of_other_code(topology: str, protocol: str, *others: str) -> str:
+    known = code_key(topology, protocol, *others)
     return known if protocol == "flooding" else f"other than {known}"
 
 
