@@ -79,7 +79,8 @@ NOWHERE: Final = "/nowhere"
 GIVING_WAY: Final = 10
 """Niceness of tests whose processes need not keep time, and of what they start.
 
-Beside a busy process of niceness 0 they get a tenth of a processor; at 19, a seventieth.
+Beside a busy process of niceness 0 they get a tenth of a processor; at 19, a seventieth.  Those
+that would end last get a quarter.
 """
 GARBAGE: Final = (100_000, 50, 100)
 """Thresholds of the garbage collector: objects, and collections of each younger generation."""
@@ -91,7 +92,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if hasattr(item.config, "workerinput"):
         scope = scope_of(item.nodeid, item.config.rootpath)
         timed = scope != MACHINE and item.get_closest_marker("root") is not None
-        niceness = 0 if timed else GIVING_WAY
+        niceness = 0 if timed else GIVING_WAY // 2 if scope == SPARK else GIVING_WAY
         with suppress(PermissionError):  # only root may take a niceness back
             os.setpriority(os.PRIO_PROCESS, 0, niceness)
     variables = [name for mark, name in HIDDEN.items() if item.get_closest_marker(mark) is None]

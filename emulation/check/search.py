@@ -43,8 +43,8 @@ FORGED: Final = 3
 """... so many of each kind, ..."""
 LARGEST: Final = LONGEST // 2
 """... of so many bytes at most: a changed one may be longer."""
-COLLECT: Final = 200
-"""Runs between garbage collections: a simulation's objects form cycles, and fill megabytes."""
+COLLECTING: Final = 2
+"""Chunks between garbage collections: a simulation's objects form cycles, and fill megabytes."""
 _HOW: Final = settings(
     max_examples=CHUNK,
     database=None,
@@ -233,6 +233,8 @@ class Chunk:
             finding = self._with_fewer_nodes(finding, rng)
         self._watch = None
         self.finding = finding
+        if self.number % COLLECTING == 0:
+            gc.collect()
         return self
 
     def judged(
@@ -244,7 +246,7 @@ class Chunk:
         self.handled |= observed.handled
         self.drawn += not shrinking
         self.shrinking += shrinking
-        if (self.drawn + self.shrinking) % COLLECT == 0:
+        if self.shrinking and self.shrinking % (COLLECTING * CHUNK) == 0:
             gc.collect()
         if self._watch is not None:
             self._watch(self)
