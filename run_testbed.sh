@@ -219,14 +219,14 @@ install_with() { # NAME,...: middlewares, and what routes beneath them
             mqtt) known=1; install_daemons mosquitto ;;
             babel) known=1; install_daemons babeld ;;
             nats) known=1; install_daemons nats-server ;;
-            zeromq | zenoh | dds | amqtt) known=1 ;;
-            *) fail "there is no $name to set up: mqtt, zeromq, zenoh, dds, nats, amqtt, babel" ;;
+            zeromq | zenoh | dds | gossipsub | amqtt) known=1 ;;
+            *) fail "there is no $name to set up: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, babel" ;;
         esac
         if [ -e "$project/requirements/$name.lock" ]; then
             pip_install "$venv" "$project/requirements/$name.lock" || fail "pip failed; see the end of $log"
         fi
     done
-    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: mqtt, zeromq, zenoh, dds, nats, amqtt, babel"
+    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, babel"
 }
 
 install_daemons() { # runs start them for themselves: Debian's own services stay off

@@ -121,6 +121,9 @@ MIDDLEWARE: Final[Mapping[str, Protocol]] = MappingProxyType(
     {
         "mqtt": Protocol("middleware.mqtt:Mqtt", "Mosquitto, one broker, and Paho's clients"),
         "nats": Protocol("middleware.nats:Nats", "NATS: a cluster with a server at every node"),
+        "gossipsub": Protocol(
+            "middleware.gossipsub:GossipSub", "libp2p's gossipsub: a mesh of peers for each topic"
+        ),
         "dds": Protocol("middleware.dds:Dds", "Eclipse Cyclone DDS: nobody relays, no broker"),
         "mqtt-bridged": Protocol("middleware.mqtt:MqttBridged", "Mosquitto brokers, bridged"),
         "zenoh": Protocol(

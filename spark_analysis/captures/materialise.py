@@ -122,6 +122,12 @@ def mark_recorded(folder: Path, run: str) -> None:
     _mark(folder, {"run": run, "recorded": True})
 
 
+def drop_decoded(metrics: Path) -> None:
+    """Remove all that captures were decoded to.  Raises OSError."""
+    for manifest in metrics.glob(f"*/{_MADE_OF}"):
+        shutil.rmtree(manifest.parent)
+
+
 def is_recorded(run: Run) -> bool:
     """Return whether a run wrote its frames itself, and has no captures."""
     manifest = _made_of(run.metrics / FRAMES_FOLDER)

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from emulation.backends.base import BackendError
 from emulation.errors import ScenarioError
 from emulation.scenario.runfolder import RunFolder, read_record
-from spark_analysis.captures.materialise import FRAMES_FOLDER
+from spark_analysis.captures.materialise import FRAMES_FOLDER, drop_decoded
 from spark_analysis.captures.virtual_run import run_to_frames
 from spark_analysis.engine.session import plain_errors
 from spark_analysis.errors import AnalysisError, first_line
@@ -101,7 +101,7 @@ def _captured(run: RunFolder) -> bool:
 
 def drop_packets(folder: Path) -> None:
     """Remove the packets of a run.  Raises OSError."""
-    shutil.rmtree(folder / "metrics" / FRAMES_FOLDER)
+    drop_decoded(folder / "metrics")
     for capture in RunFolder(folder).captures.iterdir():
         capture.unlink()
 

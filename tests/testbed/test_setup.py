@@ -62,7 +62,7 @@ def test_set_up_waits_for_others_that_install(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["run", "dev", "ryu", "os-ken", "mqtt", "zeromq", "zenoh", "dds", "nats"]
+    "name", ["run", "dev", "ryu", "os-ken", "mqtt", "zeromq", "zenoh", "dds", "nats", "gossipsub"]
 )
 def test_a_lock_has_all_that_its_list_pins_with_hashes(name: str) -> None:
     pinned = dict(PIN.findall((PROJECT / f"requirements/{name}.txt").read_text()))
@@ -146,7 +146,7 @@ def test_systems_of_others_are_installed_by_name_at_pinned_versions(tmp_path: Pa
     [
         (
             ("--with", "nothing"),
-            "there is no nothing to set up: mqtt, zeromq, zenoh, dds, nats, amqtt, babel",
+            "there is no nothing to set up: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, babel",
         ),
         (("--with=",), "usage: "),
         (("everything",), "usage: "),

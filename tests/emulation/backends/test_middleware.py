@@ -86,6 +86,7 @@ def needs(name: str, settings: dict[str, Any]) -> None:
         ("mqtt-bridged", {"brokers": "1,3"}),
         ("zenoh", {}),
         ("nats", {}),
+        ("gossipsub", {}),
         ("dds", {"advertise": True}),
     ],
 )
