@@ -207,7 +207,7 @@ setup_for_tests() { # without root, tests of the dissector, of figures for print
         machine=$(PYTHONPATH=$project "$venv/bin/python" -m emulation.vm.tools)
         # shellcheck disable=SC2086  # a word a package
         install_packages tshark poppler-utils librsvg2-bin mosquitto-clients $machine
-        install_with mqtt,babel,amqtt
+        install_with mqtt,babel,batman,amqtt
     fi
 }
 
@@ -218,15 +218,16 @@ install_with() { # NAME,...: middlewares, and what routes beneath them
         case $name in
             mqtt) known=1; install_daemons mosquitto ;;
             babel) known=1; install_daemons babeld ;;
+            batman) known=1; install_daemons batmand ;;
             nats) known=1; install_daemons nats-server ;;
             zeromq | zenoh | dds | gossipsub | amqtt) known=1 ;;
-            *) fail "there is no $name to set up: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, babel" ;;
+            *) fail "there is no $name to set up: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, babel, batman" ;;
         esac
         if [ -e "$project/requirements/$name.lock" ]; then
             pip_install "$venv" "$project/requirements/$name.lock" || fail "pip failed; see the end of $log"
         fi
     done
-    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, babel"
+    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, babel, batman"
 }
 
 install_daemons() { # runs start them for themselves: Debian's own services stay off

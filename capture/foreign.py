@@ -35,7 +35,9 @@ ICMP: Final = "ICMP"
 MEMBERSHIP: Final = "group membership"
 
 BABEL: Final = 6696
-"""UDP port of Babel (RFC 8966)."""
+"""UDP port of Babel (RFC 8966), ..."""
+BATMAN: Final = 4305
+"""... and of B.A.T.M.A.N. III."""
 _ETHERNET: Final = 14
 _IPV6: Final = 40
 _FIN, _SYN, _RST = 1, 2, 4
@@ -185,7 +187,7 @@ class ForeignDecoder:
                 return None, []
             return self._of_tcp(mac, frame[_ETHERNET + 12 : _ETHERNET + 20], packet)
         events = [event for _, event in _markers(packet)]
-        if BABEL in ports:
+        if ports & {BABEL, BATMAN}:
             return ROUTING, []
         owned = not later and self._owned(frame[_ETHERNET + 12 : _ETHERNET + 20], packet[:4])
         return (EVENT if events else SYSTEM if owned else None), events

@@ -59,6 +59,7 @@ def events(frames: Sequence[ForeignFrame | None]) -> list[tuple[tuple[int, int],
     [
         (ARP(), "ARP"),
         (IPv6() / UDP(sport=6696, dport=6696), "routing"),
+        (IP(src="10.0.0.1") / UDP(sport=4305, dport=4305) / Raw(bytes(18)), "routing"),
         (IPv6(nh=58), "neighbour discovery"),
         (IP(src="10.0.0.1") / ICMP(), "ICMP"),
         (IP(src="10.0.0.1", proto=2) / Raw(bytes(8)), "group membership"),

@@ -3,9 +3,11 @@
     none     no routes: a node reaches only its neighbours
     static   shortest paths, set by the testbed (`emulation.network.routes`)
     babel    Debian's babeld in every namespace (RFC 8966)
+    batman   Debian's batmand in every namespace (B.A.T.M.A.N. III, draft-wunderlich-openmesh-00)
 
 With routes a node's address is on no network, so that a packet goes only where a route says.
-Neighbours are found by ARP, as the kernel does it.  babeld speaks over IPv6, which is on then.
+Neighbours are found by ARP, as the kernel does it.  babeld speaks over IPv6, which is on then;
+batmand broadcasts, and has tables of routes of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from emulation.backends.base import BackendError
 from emulation.backends.realtime.helpers import Helpers
 from emulation.backends.realtime.signs import Replaced, Sign
 from emulation.media.control import ask
+from emulation.network.net import PREFIX_LENGTH
 from emulation.network.processes import StateFolder
 from emulation.network.routes import next_hops
 from emulation.scenario.scenario import Scenario
@@ -30,7 +33,11 @@ from nodeapp.pubsub import registry
 CONVERGENCE: Final = 60.0
 """Seconds that a routing protocol may take to find all routes before a run begins without them."""
 ADVICE: Final = "routing=static does not"
-BABELD: Final = "babeld"
+DAEMONS: Final[Mapping[str, str]] = {"babel": "babeld", "batman": "batmand"}
+"""Programs, by the routing that they are for; set-up calls them by that as well."""
+BROADCAST: Final = "10.255.255.255"
+OF_BATMAN: Final = "66"
+"""The table of batmand's routes to hosts."""
 
 
 def routing_of(scenario: Scenario) -> str | None:
@@ -45,8 +52,9 @@ def obstacle(scenario: Scenario) -> str | None:
     routing = routing_of(scenario)
     if routing is None:
         return None
-    if routing == "babel" and shutil.which(BABELD) is None:
-        return f"routing=babel needs babeld: {COMMAND} setup --with babel ({ADVICE})"
+    program = DAEMONS.get(routing)
+    if program is not None and shutil.which(program) is None:
+        return f"routing={routing} needs {program}: {COMMAND} setup --with {routing} ({ADVICE})"
     return registry.missing(scenario.protocol.name)
 
 
@@ -61,8 +69,10 @@ class IpRouting:
         state: StateFolder,
         medium: Path,
     ) -> None:
-        self._kind = routing_of(scenario)
-        self._hello = scenario.protocol.parameters["babel_hello"]
+        kind = routing_of(scenario)
+        assert kind is not None
+        self._kind = kind
+        self._parameters = scenario.protocol.parameters
         self._nodes = [
             {**node, "address": spec.address}
             for node, spec in zip(nodes, scenario.nodes, strict=True)
@@ -75,19 +85,19 @@ class IpRouting:
         """Let the kernels forward, and start the routing; return signs of life to watch."""
         for node in self._nodes:
             with network_namespace(node["pid"]):
-                self._forward(node["interface"])
+                self._forward(node["interface"], node["address"])
         if self._kind == "static":
             ready = self._state.path / "routes.ready"
             config = {"nodes": self._nodes, "medium": str(self._medium), "ready": str(ready)}
             self._helpers.start("routes", "emulation.network.routes", config)
             self._helpers.await_ready("routes", ready.exists)
             return {"routes": Replaced(ready)}
-        if self._kind == "babel":
+        if self._kind in DAEMONS:
             for node in self._nodes:
-                self._start_babeld(node)
+                self._start_daemon(node, DAEMONS[self._kind])
         return {}
 
-    def _forward(self, interface: str) -> None:
+    def _forward(self, interface: str, address: str) -> None:
         """Let the current namespace forward packets over its only radio."""
         ipv4 = Path("/proc/sys/net/ipv4")
         settings = {"ip_forward": "1"}
@@ -100,31 +110,40 @@ class IpRouting:
             ipv6 = Path("/proc/sys/net/ipv6/conf") / interface
             for name in ("accept_ra", "router_solicitations", "dad_transmits", "disable_ipv6"):
                 (ipv6 / name).write_text("0", encoding="ascii")
+        if self._kind == "batman":
+            # batmand's rule is for the interface's network; the kernel is to make no route to it.
+            whole = (f"{address}/{PREFIX_LENGTH}", "broadcast", BROADCAST, "noprefixroute")
+            for words in (("delete", f"{address}/32"), ("add", *whole)):
+                subprocess.run(["ip", "address", *words, "dev", interface], check=True)
 
-    def _start_babeld(self, node: Mapping[str, Any]) -> None:
-        name, pid = node["name"], node["pid"]
-        own = str(self._state.path / f"{name}.babel")
-        command = [
-            *("mnexec", "-a", str(pid), BABELD, "-I", f"{own}.pid", "-S", f"{own}.state"),
-            *("-C", f"default type wireless hello-interval {self._hello:g}"),
-            *("-C", "redistribute local ip 10.0.0.0/8 allow", "-C", "redistribute local deny"),
-            node["interface"],
-        ]
-        log = (self._state.path / f"{name}.babel.log").open("ab")
-        with log:
+    def _start_daemon(self, node: Mapping[str, Any], program: str) -> None:
+        name, interface = node["name"], node["interface"]
+        own = str(self._state.path / f"{name}.{program}")
+        if program == DAEMONS["babel"]:
+            hello = self._parameters["babel_hello"]
+            words = [
+                *("-I", f"{own}.pid", "-S", f"{own}.state"),
+                *("-C", f"default type wireless hello-interval {hello:g}"),
+                *("-C", "redistribute local ip 10.0.0.0/8 allow", "-C", "redistribute local deny"),
+            ]
+        else:
+            milliseconds = round(1000 * self._parameters["batman_interval"])
+            words = ["--no-detach", "-o", str(milliseconds)]
+        command = ["mnexec", "-a", str(node["pid"]), program, *words, interface]
+        with Path(f"{own}.log").open("ab") as log:
             try:
-                self._helpers[f"babeld of {name}"] = subprocess.Popen(
+                self._helpers[f"{program} of {name}"] = subprocess.Popen(
                     command, stdout=log, stderr=log, env=self._state.environment()
                 )
             except OSError as error:
-                raise BackendError(f"babeld did not start: {error.strerror}") from None
+                raise BackendError(f"{program} did not start: {error.strerror}") from None
 
     def await_routes(self) -> str | None:
         """Wait until every node has a route to every other within reach.
 
         Return what is missing after `CONVERGENCE`, in one line; None if nothing is.
         """
-        if self._kind != "babel":
+        if self._kind not in DAEMONS:
             return None
         missing: list[str] = []
 
@@ -139,17 +158,26 @@ class IpRouting:
             missing[:] = [
                 self._nodes[node]["name"]
                 for node, count in wanted.items()
-                if host_routes(self._nodes[node]["pid"]) < count
+                if self._routes(self._nodes[node]["pid"]) < count
             ]
             return not missing
 
         if self._helpers.wait(converged, CONVERGENCE):
             return None
         return (
-            f"babel has not found all routes within {CONVERGENCE:g} s: those of "
+            f"{self._kind} has not found all routes within {CONVERGENCE:g} s: those of "
             + ", ".join(missing[:5])
             + " are incomplete"
         )
+
+    def _routes(self, pid: int) -> int:
+        """Return how many other nodes the namespace of a process has routes to."""
+        if self._kind != "batman":
+            return host_routes(pid)
+        with network_namespace(pid):
+            words = ["ip", "-4", "-oneline", "route", "show", "table", OF_BATMAN]
+            shown = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+        return len(shown.splitlines())
 
 
 def host_routes(pid: int) -> int:

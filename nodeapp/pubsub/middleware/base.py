@@ -36,7 +36,7 @@ from nodeapp.pubsub.base import EndedError, Environment, RefusedError, Service
 from nodeapp.pubsub.middleware import marker
 from nodeapp.wire import WireError
 
-ROUTINGS: Final = ("static", "babel", "none")
+ROUTINGS: Final = ("static", "babel", "batman", "none")
 PR_SET_PDEATHSIG: Final = 1
 
 log = logging.getLogger("nodeapp")
@@ -48,9 +48,14 @@ class MiddlewareParameters:
 
     routing: Annotated[
         str,
-        Param("IP routing: static shortest paths, babel, or none: one hop", choices=ROUTINGS),
+        Param(
+            "IP routing: static shortest paths, babel, batman, or none: one hop", choices=ROUTINGS
+        ),
     ] = "static"
     babel_hello: Annotated[float, Param("s between hellos of babel", low=0.1, high=60)] = 1.0
+    batman_interval: Annotated[
+        float, Param("s between originator messages of batman", low=0.1, high=60)
+    ] = 1.0
 
 
 class Middleware(Service):

@@ -29,7 +29,9 @@ class ZenohParameters(MiddlewareParameters):
 
     routing: Annotated[
         str,
-        Param("IP routing: static shortest paths, babel, or none: one hop", choices=ROUTINGS),
+        Param(
+            "IP routing: static shortest paths, babel, batman, or none: one hop", choices=ROUTINGS
+        ),
     ] = "none"
     role: Annotated[str, Param("what every node is", choices=("router", "peer"))] = "router"
 

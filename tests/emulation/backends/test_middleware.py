@@ -82,6 +82,7 @@ def needs(name: str, settings: dict[str, Any]) -> None:
     [
         ("mqtt", {"qos": 1, "broker": 2}),
         ("mqtt", {"routing": "babel", "babel_hello": 0.2}),
+        ("mqtt", {"routing": "batman", "batman_interval": 0.2}),
         ("zeromq", {}),
         ("mqtt-bridged", {"brokers": "1,3"}),
         ("zenoh", {}),
