@@ -49,12 +49,10 @@ def time_is_up(limit: float | None) -> str:
 
 def how_it_ended(code: int, errors: str) -> str:
     """Return how QEMU ended, for `failure`, from its exit code and its standard error."""
+    last = errors.strip().rpartition("\n")[2]
     if code < 0:
-        return f"was killed by signal {-code}"
-    if code:
-        lines = errors.strip().splitlines()
-        return f"ended: {lines[-1] if lines else f'code {code}'}"
-    return "ended by itself"
+        return f"was killed by signal {-code}" + (f": {last}" if last else "")
+    return f"ended: {last or f'code {code}'}" if code else "ended by itself"
 
 
 def explain(log: Path) -> str:

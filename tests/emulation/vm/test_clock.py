@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,19 @@ def test_a_machine_that_hangs_is_booted_again(
     monkeypatch.setattr(qemu, "machine_options", hung_at_first)
     monkeypatch.setattr(machines, "HANGS", 4)  # another may hang by itself
     with Machine(image, Hardware("tcg", processors=1), [], tmp_path / "log") as machine:
+        assert len(started) >= 2
+        assert machine.run(["true"], folder=Path("/")) == 0
+
+    started.clear()
+    ready = Machine._ready
+
+    def aborts_at_first(machine: Machine, work: float) -> bool:
+        if len(started) == 1:
+            os.kill(machine.pid, signal.SIGABRT)
+        return ready(machine, work)
+
+    monkeypatch.setattr(Machine, "_ready", aborts_at_first)
+    with Machine(image, Hardware("tcg", processors=1), [], tmp_path / "third.log") as machine:
         assert len(started) >= 2
         assert machine.run(["true"], folder=Path("/")) == 0
 
