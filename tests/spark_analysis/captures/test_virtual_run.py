@@ -18,7 +18,6 @@ from spark_analysis.captures.materialise import FORMAT, FRAMES_FOLDER
 from spark_analysis.captures.virtual_run import run_to_frames
 from spark_analysis.engine import tuning
 from spark_analysis.errors import AnalysisError
-from spark_analysis.measures.lateness import AD_HOC, BETWEEN, DOWN, UP
 from topologies.catalog import make_scenario
 
 
@@ -60,12 +59,7 @@ def test_metrics_are_those_of_captures(
             there = {"counters": meshed, "airtime": False, "recovery": False, "legs": False}
             there |= {"overlay_receptions": False, "overlay_links": False}
             there |= {"choices": False, "state": False, "lost": meshed}
-            there |= {"carried_events": False, "usage": False}  # of runs in real time
-            if name == "lateness":
-                ways = [DOWN, BETWEEN, UP] if meshed else [AD_HOC]
-                assert list(left["way"]) == ways
-                # Nothing but waiting for the channel: about none at all.
-                assert left["p50"].between(-1e-6, 1e-3).all()
+            there |= dict.fromkeys(("carried_events", "usage", "lateness"), False)  # in real time
             assert (len(left) > 0) == there.get(name, True)
             pd.testing.assert_frame_equal(left, right, obj=name)
 

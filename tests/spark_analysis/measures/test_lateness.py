@@ -5,14 +5,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from emulation.backends.virtual import simulate
 from emulation.radio.spec import RadioSpec
-from emulation.scenario.runfolder import read_run
+from emulation.scenario.runfolder import RunFolder, read_run
+from emulation.virtual.recording import PcapRecorder
 from nodeapp.kinds import CommonKind
 from nodeapp.wire import Frame
-from spark_analysis.analysis import analyse
-from spark_analysis.measures.lateness import AD_HOC, airtimes
+from spark_analysis.analysis import analyse, tables_of
+from spark_analysis.engine import tuning
+from spark_analysis.measures.lateness import AD_HOC, BETWEEN, DOWN, LATENESS, UP, airtimes
 from spark_analysis.reports import write_report
 from tests.spark_analysis.runs import RunBuilder
+from topologies.catalog import make_scenario
 
 
 @pytest.mark.spark
@@ -37,6 +41,29 @@ def test_lateness_is_from_radio_to_radio_less_airtime(spark: SparkSession, tmp_p
     assert "broadcasts beyond their airtime, station to station, p99 (captures)" in page
     assert "broadcasts later than 0.5 s, station to station (captures)" in page
     assert "2 of 32" in page
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("few", [tuning.FEW, 0])
+def test_ways_of_a_mesh_are_told_apart(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """A run under the virtual clock that passes for one in real time: nothing waits long."""
+    monkeypatch.setattr(tuning, "FEW", few)
+    settings = {"side": 2, "nodes": 6, "speed": 5, "interval": 1}
+    mesh = make_scenario("mesh_grid", "broker-gpsr", seed=2, duration=20, settings=settings)
+    folder = RunFolder.create(tmp_path, mesh)
+    simulate(mesh, folder, PcapRecorder(mesh, folder))
+    (none,) = tables_of(spark, [folder.path], (LATENESS,))
+    assert none.num_rows == 0
+    record = folder.record.read_text(encoding="utf-8")
+    folder.record.write_text(record.replace('"virtual"', '"tap"'), encoding="utf-8")
+    (rows,) = tables_of(spark, [folder.path], (LATENESS,))
+    found = rows.to_pandas()
+    assert list(found["way"]) == [DOWN, BETWEEN, UP]
+    assert found["p50"].between(-1e-6, 1e-3).all()
+    assert (found["p50"] <= found["p99"]).all()
+    assert (found["p99"] <= found["max"]).all()
 
 
 @pytest.mark.parametrize(
