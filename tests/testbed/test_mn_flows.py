@@ -36,8 +36,9 @@ def test_flows_are_what_ping_and_iperf_say(tmp_path: Path) -> None:
 
     ping = flow("ping", "sta1", "h1")
     assert (ping["sent"], ping["delivered"]) == (5, 5)
-    (mean,) = re.findall(r"5 received.*\n.* = [\d.]+/([\d.]+)/", said)
-    assert ping["rtt_ms"] == pytest.approx(float(mean), rel=0.2, abs=1.0)
+    ((least, mean),) = re.findall(r"5 received.*\n.* = ([\d.]+)/([\d.]+)/", said)
+    # ping also counts how long a packet waits for an address, and it for a processor.
+    assert 0.5 * float(least) < ping["rtt_ms"] < 1.2 * float(mean) + 1
     tcp = flow("TCP", "sta1", "h1")
     (rate,) = re.findall(r"TCP bandwidth.*\n.*\['([\d.]+) Mbits", said)
     assert tcp["throughput_bps"] / 1e6 == pytest.approx(float(rate), rel=0.2)
