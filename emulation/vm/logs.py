@@ -1,11 +1,12 @@
-"""Logs of machines: one file per boot, of which the last few are kept, and why a machine ended."""
+"""Logs of machines: one file per boot, of which the last few are kept, and how machines ended."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from emulation.errors import VmError
 
@@ -53,6 +54,13 @@ def how_it_ended(code: int, errors: str) -> str:
     if code < 0:
         return f"was killed by signal {-code}" + (f": {last}" if last else "")
     return f"ended: {last or f'code {code}'}" if code else "ended by itself"
+
+
+def exit_code(reply: Mapping[str, Any]) -> int:
+    """Return the exit code of a command.  Raises `VmError` if it could not be started."""
+    if "error" in reply:
+        raise VmError(f"the guest cannot start the command: {reply['error']}")
+    return int(reply["code"])
 
 
 def explain(log: Path) -> str:

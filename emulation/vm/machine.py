@@ -37,7 +37,7 @@ from emulation.vm import channel, qemu
 from emulation.vm.clock import Reading, clock_rate, is_right, is_wrong
 from emulation.vm.kept import FOLDER, LOCK, TAG, in_memory, keep, kept, key_of, new_files, path_of
 from emulation.vm.locks import locked
-from emulation.vm.logs import failure, how_it_ended, time_is_up
+from emulation.vm.logs import exit_code, failure, how_it_ended, time_is_up
 from emulation.vm.qemu import Bootable, Hardware, Share, start_tied
 from emulation.vm.qmp import Qmp
 
@@ -174,15 +174,15 @@ class Machine:
                 self._do("cont")
             try:
                 hung = not self._ready(BOOT_WORK if hangs == 0 else math.inf)
-                error = self.failure("hangs while booting")
-            except VmError as death:
-                hung, error = self._aborted(), death
-                if not hung:
+            except VmError:
+                # QEMU 10.0 at times fails an assertion of its own.
+                hung = self._process is not None and self._process.poll() == -signal.SIGABRT
+                if hangs + 1 == HANGS or not hung:
                     raise
             if hung:
                 hangs += 1
                 if hangs == HANGS:
-                    raise error
+                    raise self.failure("hangs while booting")
             elif (wrong := self._set_up(saved)) is None:
                 return
             elif boots == BOOTS:
@@ -489,22 +489,8 @@ class Machine:
         text = self._errors_path().read_text(encoding="utf-8", errors="replace")
         return self.failure(how_it_ended(code, text))
 
-    def _aborted(self) -> bool:
-        """Return whether QEMU has failed an assertion of its own.
-
-        QEMU 10.0 does (`iotlb_to_section`) about once in a hundred boots of several processors.
-        """
-        return self._process is not None and self._process.poll() == -signal.SIGABRT
-
     def _errors_path(self) -> Path:
         return self.log.with_suffix(".qemu")
-
-
-def exit_code(reply: Mapping[str, Any]) -> int:
-    """Return the exit code of a command.  Raises `VmError` if it could not be started."""
-    if "error" in reply:
-        raise VmError(f"the guest cannot start the command: {reply['error']}")
-    return int(reply["code"])
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -21,7 +21,8 @@ from typing import Final
 
 from emulation.network.interrupts import Interrupts
 from emulation.vm import channel
-from emulation.vm.machine import Machine, exit_code, write_all
+from emulation.vm.logs import exit_code
+from emulation.vm.machine import Machine, write_all
 
 ESCAPE: Final = b"\x1d"
 """Ctrl-]"""

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from emulation.backends.virtual import VirtualBackend
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
 from spark_analysis.captures.schemas import BOOLEAN, DOUBLE, LONG, STRING, column, run_schema
+from spark_analysis.captures.virtual_run import BACKEND
 from spark_analysis.engine.tables import Inputs, Table
 from spark_analysis.measures.measure import Measure, Version
 from spark_analysis.measures.packets import PACKETS
@@ -40,7 +40,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION: Final = Version(2, "05ae61f42e04")
+VERSION: Final = Version(2, "4a81f499f3ab")
 
 
 LONGEST: Final = 0.5
@@ -112,7 +112,7 @@ def ways(scenario: Scenario) -> list[tuple[str, list[float]]]:
 
 def is_virtual(run: Run) -> bool:
     """Return whether a run had a virtual clock, which is never late."""
-    return run.record is not None and run.record.backend == VirtualBackend.name
+    return run.record is not None and run.record.backend == BACKEND
 
 
 def lateness(inputs: Inputs) -> DataFrame:
