@@ -236,7 +236,8 @@ def tables_of(
         frames_folders = [frames_folder(spark, run, surveys[run.name]) for run in runs]
         frames = gathered(read_frames(spark, frames_folders), frames_folders)
         air = read_air(spark, [], {})  # the summary needs none of it
-        inputs = Inputs(spark, runs, surveys, frames, air, few=few(frames_folders))
+        foreign = read_foreign(spark, runs, surveys)
+        inputs = Inputs(spark, runs, surveys, frames, air, few=few(frames_folders), foreign=foreign)
         with tuned(spark, frames_folders), inputs.kept():
             return [rows_of(inputs, table) for table in tables]
 

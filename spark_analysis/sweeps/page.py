@@ -337,6 +337,7 @@ def write_page(
     spec = outcome.spec
     html = report.report_environment().get_template("sweep.html").render(
         title=f"{spec.topology}: {', '.join(spec.protocols)}",
+        clock="in real time" if spec.in_real_time else "under the virtual clock",
         facts=[
             ("runs", count(len(outcome.results))),
             ("seeds", count(spec.seeds)),

@@ -50,7 +50,9 @@ def test_events_cross_access_points_under_a_controller(image: Image, tmp_path: P
         *("run", "mesh_grid", "flooding", "--backend", "machine"),
         *("--nodes", STATIONS, "--duration", 14, "--runs", tmp_path),
         # A station that moves on misses what comes while it changes the access point.
-        *settings(side=SIDE, topics=1, publishers=1, subscribers=SUBSCRIBERS, interval=0.5, speed=0),
+        *settings(
+            side=SIDE, topics=1, publishers=1, subscribers=SUBSCRIBERS, interval=0.5, speed=0
+        ),
     )
     assert done.returncode == 0, done.stderr + logs(tmp_path)
     (folder,) = tmp_path.iterdir()

@@ -14,10 +14,11 @@ from scapy.packet import Packet, Raw
 from emulation.scenario.scenario import ProtocolSpec, Scenario
 from nodeapp.events import Event
 from nodeapp.pubsub.middleware import marker
-from spark_analysis.analysis import analyse
+from spark_analysis.analysis import analyse, tables_of
 from spark_analysis.engine.results import RunTables
 from spark_analysis.measures.delay import distribution, hops_table
 from spark_analysis.measures.middleware import carried_table, usage_table
+from spark_analysis.measures.summary import SUMMARY
 from spark_analysis.report.figures import Drawing
 from tests.spark_analysis.runs import RunBuilder
 
@@ -87,6 +88,8 @@ def test_every_frame_of_every_hop_is_counted_by_what_it_is_for(
     summary = analysis.table("summary").iloc[0]
     assert (summary["event_frames"], summary["control_frames"]) == (2, 5)
     assert summary["frames_per_delivery"] == 7.0
+    (row,) = tables_of(spark, [folder], (SUMMARY,))[0].to_pylist()  # as a sweep does
+    assert row["frames_per_delivery"] == 7.0
     delivered = analysis.table("delivery").iloc[0]
     assert delivered["delay"] == pytest.approx(0.021)
     assert delivered["hops"] is None or delivered["hops"] != delivered["hops"]  # not known

@@ -88,6 +88,7 @@ def test_points_run_once_each_and_say_whether_they_kept_real_time(
     page = (tmp_path / "sweep.html").read_text(encoding="utf-8")
     assert "--backend tap" in page
     assert "lost real time" in page
+    assert "sweep in real time" in page
     code, output = sweep(tmp_path, "flooding", "broker-gpsr", "--vary", "speed=0,5,9", *OPEN)
     assert code == 1
     assert "the packets of flooding speed=0.0 seed=1 were not kept" in output
