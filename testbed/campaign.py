@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from emulation.backends.base import Backend, BackendError
-from emulation.errors import ScenarioError
 from emulation.network.processes import running
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.papers.cost import about
 from spark_analysis.sweeps.folder import SweepFolder
-from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepSpec, points
+from spark_analysis.sweeps.spec import RunPoint, SweepSpec, points
 from spark_analysis.sweeps.sweep import SweepOutcome
 from spark_analysis.sweeps.tasks import note_failure, ran
 from testbed.ahead import Analyst, possible
@@ -71,10 +70,7 @@ def _missing(spec: SweepSpec, sweep: SweepFolder, *, keep_packets: bool) -> list
         if not (sweep.finished(point, frames=keep_packets) or ran(sweep.path(point)))
     ]
     for point in missing:
-        try:
-            point.scenario()
-        except ScenarioError as error:
-            raise SpecError(f"{point}: {error}") from None
+        point.scenario()
     return missing
 
 

@@ -241,7 +241,6 @@ def _swept(spec: SweepSpec, folder: Path, master: str, *, keep_frames: bool) -> 
 
 def _ready(spec: SweepSpec, master: str) -> Backend:
     """Return the backend of a sweep in real time, or end with why it cannot run here."""
-    points(spec)
     backend = backends()[spec.backend]
     if master != LOCAL:
         fail(

@@ -26,14 +26,7 @@ from spark_analysis.captures.schemas import BOOLEAN, LONG, STRING, column
 from spark_analysis.engine.tables import write
 from spark_analysis.measures.summary import SUMMARY as SUMMARY_TABLE
 from spark_analysis.sweeps.rows import DELIVERIES, SUMMARY, is_current, is_there
-from spark_analysis.sweeps.spec import (
-    VIRTUAL,
-    RunPoint,
-    SpecError,
-    SweepError,
-    SweepSpec,
-    points,
-)
+from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, SweepSpec, points
 from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
 
 SPEC: Final = "sweep.json"
@@ -147,7 +140,7 @@ class SweepFolder:
             )
         if not self.finished(fit[0]):
             raise SweepError(f"{fit[0]} has not run yet: run the sweep first, without --open")
-        if fit[0].backend != VIRTUAL and not ran(self.path(fit[0])):
+        if fit[0].in_real_time and not ran(self.path(fit[0])):
             raise SweepError(f"the packets of {fit[0]} were not kept: run it with --keep-frames")
         return self.path(fit[0])
 
@@ -162,7 +155,7 @@ class SweepFolder:
         except (pa.ArrowException, OSError, ValueError):
             path = self._summary(point)
             raise SweepError(f"{path} is damaged: remove it, and its point is run again") from None
-        kept = {"kept_real_time": self._kept(point)} if point.backend != VIRTUAL else {}
+        kept = {"kept_real_time": self._kept(point)} if point.in_real_time else {}
         return {**row, **_of_point(point), **kept}
 
     def _kept(self, point: RunPoint) -> bool | None:
@@ -187,7 +180,7 @@ class SweepFolder:
         problems: list[str] = []
         record = read_record(RunFolder(self.path(point)), problems)
         problems += problems_of(record, damaged=bool(problems))
-        if point.backend != VIRTUAL and self._kept(point) is False:
+        if point.in_real_time and self._kept(point) is False:
             problems.insert(0, "lost real time or packets: kept_real_time is false")
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return problems[0] + more if problems else ""

@@ -170,15 +170,22 @@ class RunPoint(Point):
         """Where it lies."""
         return {"protocol": self.protocol, **self.settings, **self.values}
 
+    @property
+    def in_real_time(self) -> bool:
+        return self.backend != VIRTUAL
+
     def scenario(self) -> Scenario:
-        """Return the scenario.  Raises `ScenarioError`."""
-        return make_scenario(
-            self.topology,
-            self.protocol,
-            seed=self.drawn,
-            duration=self.duration,
-            settings=dict(self.settings),
-        )
+        """Return the scenario.  Raises `SpecError`."""
+        try:
+            return make_scenario(
+                self.topology,
+                self.protocol,
+                seed=self.drawn,
+                duration=self.duration,
+                settings=dict(self.settings),
+            )
+        except ScenarioError as error:
+            raise SpecError(f"{self}: {error}") from None
 
     def task(self, folder: Path) -> Task:
         """Return the task that runs it in a folder."""

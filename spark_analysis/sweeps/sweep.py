@@ -27,12 +27,11 @@ from typing import Final
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from emulation.errors import ScenarioError
 from spark_analysis.engine.session import plain_errors, spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.rows import write_summaries
-from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, SweepSpec, points
+from spark_analysis.sweeps.spec import RunPoint, SweepError, SweepSpec, points
 from spark_analysis.sweeps.tasks import (
     FAILURE,
     await_workers,
@@ -110,8 +109,6 @@ def run_sweep(
         with sweep.alone():
             sweep.note(spec)
             missing = _missing(sweep, plan, keep)
-            if spec.in_real_time:  # they run by themselves (`testbed.campaign`)
-                missing = [point for point in missing if ran(sweep.path(point))]
             if missing:
                 progress(Progress("starting Spark", len(plan) - len(missing), 0, len(plan)))
                 with spark_session(master) as spark, plain_errors():
@@ -125,17 +122,19 @@ def run_sweep(
 
 
 def _missing(sweep: SweepFolder, plan: Sequence[RunPoint], keep: Keep) -> list[RunPoint]:
+    """Return what is to be done; points in real time run by themselves (`testbed.campaign`)."""
     return [
         point
         for point in plan
         if not sweep.finished(point, deliveries=keep.deliveries, frames=keep.frames)
+        and (not point.in_real_time or ran(sweep.path(point)))
     ]
 
 
 def _check(
     sweep: SweepFolder, plan: Sequence[RunPoint], keep: Keep, progress: Callable[[Progress], None]
 ) -> dict[str, float]:
-    """Make the scenarios that are to run, before anything runs; return the work of each, by key.
+    """Make the scenarios of what is to be done, before that; return the work of each, by key.
 
     Raises `SpecError`.
     """
@@ -143,10 +142,7 @@ def _check(
     for number, point in enumerate(missing):
         doing = f"checking scenario {number + 1} of {len(missing)}"
         progress(Progress(doing, len(plan) - len(missing), 0, len(plan)))
-        try:
-            works[point.key] = work(point.scenario())
-        except ScenarioError as error:
-            raise SpecError(f"{point}: {error}") from None
+        works[point.key] = work(point.scenario())
     return works
 
 

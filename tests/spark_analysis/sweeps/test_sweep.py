@@ -32,6 +32,7 @@ from spark_analysis.sweeps.sweep import Progress, SweepOutcome, run_sweep
 from spark_analysis.sweeps.tasks import COST, FAILURE, Task, failed, failure, ran, run_tasks
 from tests.spark_analysis.sweeps.helpers import spec
 from tests.spark_starts import SparkStarts
+from topologies.catalog import make_scenario
 
 # Before anything runs.
 
@@ -62,14 +63,12 @@ def test_bad_specs_are_refused_before_anything_runs(
 def test_every_scenario_is_made_before_anything_runs(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sound = RunPoint.scenario
-
-    def make(point: RunPoint) -> Scenario:
-        if point.seed == seed:
+    def make(*names: str, **chosen: Any) -> Scenario:
+        if chosen["seed"] == seed:
             raise ScenarioError("the stations are not connected")
-        return sound(point)
+        return make_scenario(*names, **chosen)
 
-    monkeypatch.setattr(RunPoint, "scenario", make)
+    monkeypatch.setattr("spark_analysis.sweeps.spec.make_scenario", make)
     with pytest.raises(SpecError, match=f"flooding speed=0.0 seed={seed}: the stations"):
         run_sweep(spec(), tmp_path / "s")
     assert not (tmp_path / "s").exists()
