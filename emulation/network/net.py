@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import ipaddress
 import os
 import socket
 import struct
@@ -300,16 +301,19 @@ class WifiNet(Mininet):  # type: ignore[misc]
         super().stop()
         self._namespaces.close()
 
-    def configure(self, prefix_length: int = PREFIX_LENGTH, *, arp: bool = False) -> None:
+    def configure(
+        self, prefix_length: int = PREFIX_LENGTH, *, arp: bool = False, connected: bool = True
+    ) -> None:
         """Bring up loopback and interfaces, set addresses.
 
         Make all neighbour entries too, unless a resolver makes those that are used, or nodes find
-        each other by `arp`.
+        each other by `arp`.  If not `connected`, packets reach the network by broadcast alone until
+        somebody makes routes.
         """
         for member in self.members:
             member.attach()
             with network_namespace(member.pid):
-                configure_links(member.spec, prefix_length)
+                configure_links(member.spec, prefix_length, connected=connected)
         if not arp and not self.needs_resolver:
             add_neighbours(self.members)
         if self.aps:
@@ -361,12 +365,18 @@ def bring_up(interfaces: Sequence[str]) -> None:
     rtnetlink.send(map(rtnetlink.link_up, interfaces), f"bringing up {', '.join(interfaces)}")
 
 
-def configure_links(spec: NodeSpec, prefix_length: int = PREFIX_LENGTH) -> None:
-    """Set up loopback and interface in the current namespace."""
-    radio = spec.interface
+def configure_links(
+    spec: NodeSpec, prefix_length: int = PREFIX_LENGTH, *, connected: bool = True
+) -> None:
+    """Set up loopback and interface in the current namespace, as `configure` of a network says."""
+    radio, flags, broadcast = spec.interface, 0, None
+    if not connected:
+        flags = rtnetlink.IFA_F_NOPREFIXROUTE
+        network = ipaddress.ip_interface(f"{spec.address}/{prefix_length}").network
+        broadcast = str(network.broadcast_address)
     requests = [
         rtnetlink.link_up("lo"),
-        rtnetlink.address(radio, spec.address, prefix_length),
+        rtnetlink.address(radio, spec.address, prefix_length, flags, broadcast),
         rtnetlink.link_up(radio),
     ]
     rtnetlink.send(requests, f"setting up {radio}")

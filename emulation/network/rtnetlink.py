@@ -43,8 +43,12 @@ IFLA_INFO_DATA: Final = 2
 VETH_INFO_PEER: Final = 1
 IFA_ADDRESS: Final = 1
 IFA_LOCAL: Final = 2
+IFA_BROADCAST: Final = 4
+IFA_FLAGS: Final = 8
 IFA_F_NODAD: Final = 0x02
 """The address is usable at once (RFC 4862, 5.4), as nobody else has it."""
+IFA_F_NOPREFIXROUTE: Final = 0x200
+"""The kernel makes no route to the address's network."""
 RTA_DST: Final = 1
 RTA_OIF: Final = 4
 RTA_GATEWAY: Final = 5
@@ -90,16 +94,23 @@ def veth(interface: str, mac: str, peer: str, peer_pid: int) -> bytes:
     return request_message(RTM_NEWLINK, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body)
 
 
-def address(interface: str, ip: str, prefix_length: int, flags: int = 0) -> bytes:
+def address(
+    interface: str, ip: str, prefix_length: int, flags: int = 0, broadcast: str | None = None
+) -> bytes:
     """Return the request to give an interface of the current namespace an address, v4 or v6.
 
-    `flags` are IFA_F_*.  Raises OSError for an invalid address or a missing interface.
+    `flags` are IFA_F_*; the address for broadcasts is of v4.  Raises OSError for an invalid
+    address or a missing interface.
     """
     index = socket.if_nametoindex(interface)
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
-    body = _ADDRESS.pack(family, prefix_length, flags, 0, index)
+    body = _ADDRESS.pack(family, prefix_length, flags & 0xFF, 0, index)
     value = socket.inet_pton(family, ip)
     body += attribute(IFA_LOCAL, value) + attribute(IFA_ADDRESS, value)
+    if flags > 0xFF:
+        body += attribute_u32(IFA_FLAGS, flags)
+    if broadcast is not None:
+        body += attribute(IFA_BROADCAST, socket.inet_aton(broadcast))
     return request_message(RTM_NEWADDR, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body)
 
 

@@ -79,7 +79,10 @@ class OwnMediumRun(MininetRun):
         if kind == "none":
             self.net.configure(arp=True)
             return
-        self.net.configure(HOST, arp=True)
+        if kind == "batman":  # its rules are for the interface's network, and it broadcasts there
+            self.net.configure(arp=True, connected=False)
+        else:
+            self.net.configure(HOST, arp=True)
         nodes = self.described(self.scenario.nodes)
         routing = IpRouting(self.scenario, nodes, self.helpers, self.state, self.medium_control)
         self.observer.stage(f"waiting for routes ({kind})")

@@ -5,7 +5,7 @@
     babel    Debian's babeld in every namespace (RFC 8966)
     batman   Debian's batmand in every namespace (B.A.T.M.A.N. III, draft-wunderlich-openmesh-00)
 
-With routes a node's address is on no network, so that a packet goes only where a route says.
+With routes the kernel knows no network to be connected: a packet goes only where a route says.
 Neighbours are found by ARP, as the kernel does it.  babeld speaks over IPv6, which is on then;
 batmand broadcasts, and has tables of routes of its own.
 """
@@ -23,7 +23,6 @@ from emulation.backends.base import BackendError
 from emulation.backends.realtime.helpers import Helpers
 from emulation.backends.realtime.signs import Replaced, Sign
 from emulation.media.control import ask
-from emulation.network.net import PREFIX_LENGTH
 from emulation.network.processes import StateFolder
 from emulation.network.routes import next_hops
 from emulation.scenario.scenario import Scenario
@@ -35,7 +34,6 @@ CONVERGENCE: Final = 60.0
 ADVICE: Final = "routing=static does not"
 DAEMONS: Final[Mapping[str, str]] = {"babel": "babeld", "batman": "batmand"}
 """Programs, by the routing that they are for; set-up calls them by that as well."""
-BROADCAST: Final = "10.255.255.255"
 OF_BATMAN: Final = "66"
 """The table of batmand's routes to hosts."""
 
@@ -85,7 +83,7 @@ class IpRouting:
         """Let the kernels forward, and start the routing; return signs of life to watch."""
         for node in self._nodes:
             with network_namespace(node["pid"]):
-                self._forward(node["interface"], node["address"])
+                self._forward(node["interface"])
         if self._kind == "static":
             ready = self._state.path / "routes.ready"
             config = {"nodes": self._nodes, "medium": str(self._medium), "ready": str(ready)}
@@ -97,7 +95,7 @@ class IpRouting:
                 self._start_daemon(node, DAEMONS[self._kind])
         return {}
 
-    def _forward(self, interface: str, address: str) -> None:
+    def _forward(self, interface: str) -> None:
         """Let the current namespace forward packets over its only radio."""
         ipv4 = Path("/proc/sys/net/ipv4")
         settings = {"ip_forward": "1"}
@@ -110,11 +108,6 @@ class IpRouting:
             ipv6 = Path("/proc/sys/net/ipv6/conf") / interface
             for name in ("accept_ra", "router_solicitations", "dad_transmits", "disable_ipv6"):
                 (ipv6 / name).write_text("0", encoding="ascii")
-        if self._kind == "batman":
-            # batmand's rule is for the interface's network; the kernel is to make no route to it.
-            whole = (f"{address}/{PREFIX_LENGTH}", "broadcast", BROADCAST, "noprefixroute")
-            for words in (("delete", f"{address}/32"), ("add", *whole)):
-                subprocess.run(["ip", "address", *words, "dev", interface], check=True)
 
     def _start_daemon(self, node: Mapping[str, Any], program: str) -> None:
         name, interface = node["name"], node["interface"]

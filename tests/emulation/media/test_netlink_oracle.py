@@ -59,6 +59,13 @@ def test_an_address_is_the_interface_s_own(ip: str, length: int, flags: int) -> 
     assert address["header"]["flags"] == ACKNOWLEDGED | CREATED
 
 
+def test_an_address_may_have_one_for_broadcasts_and_flags_beyond_the_header() -> None:
+    flags = rtnetlink.IFA_F_NOPREFIXROUTE
+    address = read(ifaddrmsg, rtnetlink.address("lo", "10.0.0.1", 8, flags, "10.255.255.255"))
+    own = {"IFA_LOCAL": "10.0.0.1", "IFA_ADDRESS": "10.0.0.1"}
+    assert attributes(address) == own | {"IFA_FLAGS": 0x200, "IFA_BROADCAST": "10.255.255.255"}
+
+
 def test_a_neighbour_stays() -> None:
     entry = read(ndmsg, rtnetlink.neighbour(LOOPBACK, "10.0.0.2", MAC))
     assert attributes(entry) == {"NDA_DST": "10.0.0.2", "NDA_LLADDR": MAC}

@@ -44,6 +44,19 @@ def shown(*words: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.root
+def test_an_address_may_be_on_no_connected_network(namespaces: tuple[int, int]) -> None:
+    one, other = namespaces
+    with network_namespace(one):
+        rtnetlink.send([rtnetlink.veth("radio", MAC, "far", other)], "a pair")
+        flags = rtnetlink.IFA_F_NOPREFIXROUTE
+        own = rtnetlink.address("radio", "10.0.0.7", 8, flags, "10.255.255.255")
+        rtnetlink.send([own, rtnetlink.link_up("radio")], "setting up")
+        (address,) = shown("-4", "address", "show", "radio")[0]["addr_info"]
+        assert (address["prefixlen"], address["broadcast"]) == (8, "10.255.255.255")
+        assert shown("-4", "route") == []
+
+
+@pytest.mark.root
 def test_the_kernel_has_what_was_requested(namespaces: tuple[int, int]) -> None:
     one, other = namespaces
     with network_namespace(one):
