@@ -36,7 +36,10 @@ from nodeapp.pubsub.base import EndedError, Environment, RefusedError, Service
 from nodeapp.pubsub.middleware import marker
 from nodeapp.wire import WireError
 
-ROUTINGS: Final = ("static", "babel", "batman", "none")
+ROUTING: Final = Param(
+    "IP routing: static shortest paths, babel, batman, or none: one hop",
+    choices=("static", "babel", "batman", "none"),
+)
 PR_SET_PDEATHSIG: Final = 1
 
 log = logging.getLogger("nodeapp")
@@ -46,12 +49,7 @@ log = logging.getLogger("nodeapp")
 class MiddlewareParameters:
     """Parameters of every `Middleware`."""
 
-    routing: Annotated[
-        str,
-        Param(
-            "IP routing: static shortest paths, babel, batman, or none: one hop", choices=ROUTINGS
-        ),
-    ] = "static"
+    routing: Annotated[str, ROUTING] = "static"
     babel_hello: Annotated[float, Param("s between hellos of babel", low=0.1, high=60)] = 1.0
     batman_interval: Annotated[
         float, Param("s between originator messages of batman", low=0.1, high=60)

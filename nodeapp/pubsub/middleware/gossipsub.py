@@ -16,7 +16,7 @@ import functools
 import hashlib
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -58,7 +58,9 @@ class GossipSub(Middleware):
         self._trio: Any = None
         """The token of trio's loop, once the peer is up."""
         self._orders: Any = None
-        self._peers: Any = None
+        """Takes what that loop is to do, one thing after the other."""
+        self._nursery: Any = None
+        self._pubsub: Any = None
         self._ended: asyncio.Future[None] = self.loop.create_future()
 
     async def open(self) -> None:
@@ -115,49 +117,44 @@ class GossipSub(Middleware):
             await pubsub.wait_until_ready()
             for node in _dialled(own, self.parameters.connections):
                 nursery.start_soon(_keep_connected, peer, node)
-            token = trio.lowlevel.current_trio_token()
-            self._in_loop(self._is_up, token, send, pubsub)
-            await self._obey(orders, pubsub, nursery)
+            self._orders, self._nursery, self._pubsub = send, nursery, pubsub
+            self._in_loop(self._is_up, trio.lowlevel.current_trio_token())
+            async for work, *arguments in orders:
+                await work(*arguments)
 
-    def _is_up(self, token: Any, orders: Any, pubsub: Any) -> None:
-        self._trio, self._orders, self._peers = token, orders, pubsub
+    def _is_up(self, token: Any) -> None:
+        self._trio = token
         for topic in self.topics:
             self.follow(topic)
 
-    async def _obey(self, orders: Any, pubsub: Any, nursery: Any) -> None:
-        """Do what the node's loop orders, in trio's."""
-        async for order, topic, payload in orders:
-            if order == "publish":
-                await pubsub.publish(topic, payload)
-            elif order == "follow":
-                nursery.start_soon(self._receive, await pubsub.subscribe(topic))
-            else:
-                await pubsub.unsubscribe(topic)
+    async def _subscribe(self, topic: str) -> None:
+        self._nursery.start_soon(self._receive, await self._pubsub.subscribe(topic))
 
     async def _receive(self, subscription: Any) -> None:
         async for message in subscription:
             self.arrived_in_thread(message.data)
 
-    def _order(self, order: str, topic: str, payload: bytes = b"") -> None:
-        with contextlib.suppress(RuntimeError):  # trio's loop has ended
-            self._trio.run_sync_soon(self._orders.send_nowait, (order, topic, payload))
+    def _order(self, work: Callable[..., Awaitable[object]], *arguments: object) -> None:
+        """Have trio's loop, which is up, do something after what it was ordered before."""
+        with contextlib.suppress(RuntimeError):  # it has ended
+            self._trio.run_sync_soon(self._orders.send_nowait, (work, *arguments))
 
     def ready(self) -> bool:
-        return self._peers is not None and (self.environment.nodes == 1 or bool(self._peers.peers))
+        return self._trio is not None and (self.environment.nodes == 1 or bool(self._pubsub.peers))
 
     def follow(self, topic: str) -> None:
         if self._trio is not None:
-            self._order("follow", topic)
+            self._order(self._subscribe, topic)
 
     def unfollow(self, topic: str) -> None:
         if self._trio is not None:
-            self._order("unfollow", topic)
+            self._order(self._pubsub.unsubscribe, topic)
 
     def carry(self, topic: str, payload: bytes) -> None:
         if self._trio is None:
             self.counters["published without a connection"] += 1
             return
-        self._order("publish", topic, payload)
+        self._order(self._pubsub.publish, topic, payload)
 
     def disconnect(self) -> None:
         """Its thread ends with the process, and so do its connections."""

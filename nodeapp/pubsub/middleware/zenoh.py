@@ -17,7 +17,7 @@ from nodeapp.addressing import address_of
 from nodeapp.host import Host
 from nodeapp.parameters import Param
 from nodeapp.pubsub.base import EndedError, Environment, RefusedError
-from nodeapp.pubsub.middleware.base import ROUTINGS, Middleware, MiddlewareParameters
+from nodeapp.pubsub.middleware.base import ROUTING, Middleware, MiddlewareParameters
 
 PORT: Final = 7447
 SCOUTING: Final = 7446
@@ -27,12 +27,7 @@ SCOUTING: Final = 7446
 class ZenohParameters(MiddlewareParameters):
     """Parameters of `Zenoh`."""
 
-    routing: Annotated[
-        str,
-        Param(
-            "IP routing: static shortest paths, babel, batman, or none: one hop", choices=ROUTINGS
-        ),
-    ] = "none"
+    routing: Annotated[str, ROUTING] = "none"
     role: Annotated[str, Param("what every node is", choices=("router", "peer"))] = "router"
 
 
