@@ -15,7 +15,21 @@ packages=(mininet python3-venv iproute2 net-tools iputils-ping tcpdump openvswit
     gcc libc6-dev python3-dev)
 say() { printf '==> %s\n' "$*" >&2; }
 fail() { printf 'run_testbed.sh: %s\n' "$*" >&2; exit 1; }
-trap 'printf "interrupted%s\n" "${resumes-}" >&2; exit 130' INT # until the testbed handles it itself
+interrupted() { # until the testbed handles it itself; a second Ctrl-C ends at once
+    trap - INT
+    printf 'interrupted%s\n' "${resumes-}" >&2
+    ! kill -0 "${debian-}" 2>/dev/null || say "waiting for the Debian packages"
+    exit 130
+}
+trap interrupted INT
+trap wait EXIT
+others=()
+beside() { "$@" & others+=($!); } # STEP...: done in the background, until `finish`
+finish() {
+    local other
+    for other in "${others[@]}"; do wait "$other" || exit 1; done # it has said why
+    others=()
+}
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
 java_version() {
@@ -65,14 +79,21 @@ apt() { # waits for others that use apt, such as unattended upgrades of a fresh 
     printf '%s\n' "$output" >>"$log"
 }
 
-install_packages() { # one at a time on this host, however many checkouts and processes want to
-    local missing index
+can_install() { # PACKAGE...: fails if some are missing and cannot be installed
+    local missing
     mapfile -t missing < <(missing_packages "$@")
     if [ "${#missing[@]}" -eq 0 ]; then return; fi
     command -v apt-get >/dev/null ||
         fail "needs Debian or Ubuntu; elsewhere install by hand: ${packages[*]} and Java 17 or later"
     [ "$(id -u)" = 0 ] ||
         fail "set-up installs packages (${missing[*]}): run it once with sudo: sudo $0 setup"
+}
+
+install_packages() { # one at a time on this host, however many checkouts and processes want to
+    local missing index
+    can_install "$@"
+    mapfile -t missing < <(missing_packages "$@")
+    if [ "${#missing[@]}" -eq 0 ]; then return; fi
     exec 8>/run/testbed-packages.lock
     flock --nonblock 8 || { say "waiting for another set-up to install packages"; flock 8; }
     mapfile -t missing < <(missing_packages "$@")
@@ -89,6 +110,11 @@ install_packages() { # one at a time on this host, however many checkouts and pr
     exec 8>&-
 }
 
+install_whole() { # Debian's packages that are ended half-way have to be repaired by hand
+    trap '' INT
+    install_packages "$@"
+}
+
 make_venv() {
     "$system_python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
         fail "needs Python 3.11 or later at $system_python (Debian 12, Ubuntu 24.04 or newer)"
@@ -99,8 +125,7 @@ make_venv() {
         "$system_python" -m venv "$venv" >>"$log" 2>&1 || fail "cannot make $venv; see the end of $log"
     fi
     say "installing Python packages (about 500 MB; a few minutes)"
-    pip_install "$venv" "$project/requirements/run.lock" || fail "pip failed; see the end of $log"
-    link_mininet
+    pip_install "$venv" "$project/requirements/run.lock" || fail "pip failed; see $log"
 }
 
 pip_install() { # ENVIRONMENT LOCK [OPTION...]
@@ -122,6 +147,7 @@ PYTHON
 
 make_ryu() { # without it all but mesh access points works, so a failure is said and no more
     local wanted
+    trap 'exit 130' INT
     wanted=$(cat "$project"/requirements/{ryu,os-ken}.lock | sha256sum)
     if [ "$(cat "$ryu/.testbed-setup" 2>/dev/null)" = "$wanted" ]; then
         write_manager
@@ -183,9 +209,14 @@ setup() { # for runs, and for tests if the argument is `test`
     : >"$log"
     resumes=": the next start goes on from here"
     if ! current "$stamp" "$wanted"; then
-        install_packages "${packages[@]}" openjdk-JRE
+        can_install "${packages[@]}" openjdk-JRE
+        install_packages python3-venv
+        beside install_whole "${packages[@]}" openjdk-JRE
+        debian=$!
+        beside make_ryu
         make_venv
-        make_ryu
+        finish
+        link_mininet
         compile
         printf '%s\n' "$wanted" >"$stamp"
     fi
@@ -201,12 +232,16 @@ setup() { # for runs, and for tests if the argument is `test`
 
 setup_for_tests() { # without root, tests of the dissector, of figures for print and of the virtual machine are skipped
     local machine
-    say "installing Python packages for tests"
-    pip_install "$venv" "$project/requirements/dev.lock" || fail "pip failed; see the end of $log"
+    say "installing what tests need"
     if [ "$(id -u)" = 0 ]; then
         machine=$(PYTHONPATH=$project "$venv/bin/python" -m emulation.vm.tools)
         # shellcheck disable=SC2086  # a word a package
-        install_packages tshark poppler-utils librsvg2-bin mosquitto-clients $machine
+        beside install_whole tshark poppler-utils librsvg2-bin mosquitto-clients $machine
+        debian=$!
+    fi
+    pip_install "$venv" "$project/requirements/dev.lock" || fail "pip failed; see $log"
+    finish
+    if [ "$(id -u)" = 0 ]; then
         install_with mqtt,babel,batman,amqtt
     fi
 }
@@ -224,7 +259,7 @@ install_with() { # NAME,...: middlewares, and what routes beneath them
             *) fail "there is no $name to set up: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, babel, batman" ;;
         esac
         if [ -e "$project/requirements/$name.lock" ]; then
-            pip_install "$venv" "$project/requirements/$name.lock" || fail "pip failed; see the end of $log"
+            pip_install "$venv" "$project/requirements/$name.lock" || fail "pip failed; see $log"
         fi
     done
     [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, babel, batman"

@@ -83,29 +83,58 @@ def test_runs_and_tests_use_the_same_versions() -> None:
     assert run <= dev
 
 
-@pytest.mark.slow
-def test_set_up_that_is_interrupted_says_that_it_goes_on(tmp_path: Path) -> None:
-    shutil.copy(PROJECT / "run_testbed.sh", tmp_path)
-    shutil.copytree(PROJECT / "requirements", tmp_path / "requirements")
-    programs = tmp_path / "bin"  # with which nothing is missing, so that nothing is installed
+@contextmanager
+def interrupted(folder: Path, **answers: str) -> Iterator[subprocess.Popen[str]]:
+    """Interrupt a first set-up while it installs Python packages.
+
+    `answers` are scripts by the name of the program; nothing that others install is missing.
+    """
+    shutil.copy(PROJECT / "run_testbed.sh", folder)
+    shutil.copytree(PROJECT / "requirements", folder / "requirements")
+    programs = folder / "bin"
     programs.mkdir()
-    for name, answer in {"dpkg-query": "installed", "java": 'openjdk version "17.0"'}.items():
-        (programs / name).write_text(f"#!/bin/sh\nprintf '%s' '{answer}'\n", encoding="ascii")
-        (programs / name).chmod(0o755)
+    everything = {"dpkg_query": "printf installed", "java": "echo 'openjdk version \"17.0\"'"}
+    for name, script in (everything | answers).items():
+        program = programs / name.replace("_", "-")
+        program.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
+        program.chmod(0o755)
     with subprocess.Popen(
-        [tmp_path / "run_testbed.sh", "list"],
+        [folder / "run_testbed.sh", "list"],
         env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
-        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     ) as process:
         assert process.stderr is not None
-        assert "making the virtual environment" in process.stderr.readline()
+        while "installing Python packages" not in process.stderr.readline():
+            assert process.poll() is None
         os.killpg(process.pid, signal.SIGINT)
-        output = process.communicate(timeout=60)
-    assert output == ("", "interrupted: the next start goes on from here\n")
-    assert process.returncode == 130
+        assert process.stderr.readline() == "interrupted: the next start goes on from here\n"
+        yield process
+        assert process.stderr.read() == ""
+        assert process.wait(60) == 130
+
+
+@pytest.mark.slow
+def test_set_up_that_is_interrupted_says_that_it_goes_on(tmp_path: Path) -> None:
+    with interrupted(tmp_path):
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.root
+def test_set_up_that_is_interrupted_lets_debian_packages_be_installed(tmp_path: Path) -> None:
+    go, done = tmp_path / "go", tmp_path / "done"
+    with interrupted(
+        tmp_path,
+        dpkg_query='[ "$4" != tcpdump ] && printf installed',
+        apt_get=f'while [ ! -e {go} ]; do sleep 0.1; done\necho "$1" >>{done}',
+    ) as process:
+        assert process.stderr is not None
+        assert "waiting for the Debian packages" in process.stderr.readline()
+        assert not done.exists()
+        go.touch()
+    assert done.read_text().split() == ["update", "install"]
 
 
 def with_systems(tmp_path: Path, *arguments: str) -> tuple[int, str, list[str]]:
