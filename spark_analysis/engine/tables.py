@@ -30,6 +30,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def driver_rows(rows: Sequence[Sequence[Any]], schema: StructType | str) -> pa.Table:
+    """Return rows, in the order of the columns of `schema` (or its DDL), as Arrow."""
+    struct = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(struct, StructType)
+    types = to_arrow_schema(struct, timezone="UTC")
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
+    return pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, types, strict=True)],
+        schema=types,
+    )
+
+
 def local_rows(
     spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType | str
 ) -> DataFrame:
@@ -39,15 +51,7 @@ def local_rows(
     joined with few, takes no job.  Rows of Python objects would be a job of their own wherever they
     are used.
     """
-    struct = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    assert isinstance(struct, StructType)
-    types = to_arrow_schema(struct, timezone="UTC")
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
-    table = pa.Table.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, types, strict=True)],
-        schema=types,
-    )
-    return spark.createDataFrame(table, struct)
+    return spark.createDataFrame(driver_rows(rows, schema))
 
 
 def typed(frame: pd.DataFrame, schema: StructType) -> pa.Table:
@@ -74,6 +78,9 @@ def write(table: pa.Table, schema: StructType, path: Path) -> None:
 
 T = TypeVar("T")
 
+Rows = DataFrame | pa.Table
+"""Rows of a query: Arrow if the driver holds them, which takes no job to read."""
+
 
 class Kept(Enum):
     """Where the rows of a query are kept for the others that are made of them.
@@ -96,7 +103,7 @@ class Kept(Enum):
 class Query:
     """Rows made of the inputs.  `kept`: where, if several others are made of them."""
 
-    make: Callable[[Inputs], DataFrame]
+    make: Callable[[Inputs], Rows]
     kept: Kept = Kept.NOWHERE
 
 
@@ -146,30 +153,38 @@ class Inputs:
     """Frames in runs of middlewares (`schemas.FOREIGN_FRAMES`); None if there is no such run."""
     _results: dict[Callable[[Inputs], Any], Any] = field(default_factory=dict)
     _cached: list[DataFrame] = field(default_factory=list)
-    _held: dict[Callable[[Inputs], Any], pa.Table] = field(default_factory=dict)
+    _handed: dict[Callable[[Inputs], Any], DataFrame] = field(default_factory=dict)
+    """Rows that the driver holds, as Spark has got them."""
 
     def of(self, query: Query) -> DataFrame:
-        """Return the rows of a query, unevaluated unless the driver keeps them."""
+        """Return the rows of a query, unevaluated unless the driver holds them."""
+        rows = self._rows(query)
+        if isinstance(rows, DataFrame):
+            return rows
+        if query.make not in self._handed:
+            self._handed[query.make] = self.spark.createDataFrame(rows)
+        return self._handed[query.make]
+
+    def _rows(self, query: Query) -> Rows:
         if query.make not in self._results:
             self._results[query.make] = self._keep(query, query.make(self))
-        rows: DataFrame = self._results[query.make]
+        rows: Rows = self._results[query.make]
         return rows
 
-    def _keep(self, query: Query, rows: DataFrame) -> DataFrame:
+    def _keep(self, query: Query, rows: Rows) -> Rows:
         """Return the rows from where they are kept."""
         kept = query.kept
-        if self.few and kept is Kept.IN_DRIVER:
-            held = self._held[query.make] = rows.toArrow()
-            return self.spark.createDataFrame(held, rows.schema)
-        if kept is not Kept.NOWHERE and (self.few or kept is not Kept.IN_SPARK_IF_FEW):
-            self._cached.append(rows.cache())
+        if isinstance(rows, DataFrame):
+            if self.few and kept is Kept.IN_DRIVER:
+                return rows.toArrow()
+            if kept is not Kept.NOWHERE and (self.few or kept is not Kept.IN_SPARK_IF_FEW):
+                self._cached.append(rows.cache())
         return rows
 
     def collected(self, query: Query) -> pa.Table:
         """Return the rows of a query, in any order."""
-        rows = self.of(query)
-        held = self._held.get(query.make)
-        return rows.toArrow() if held is None else held
+        rows = self._rows(query)
+        return rows.toArrow() if isinstance(rows, DataFrame) else rows
 
     def once(self, work: Callable[[Inputs], T]) -> T:
         """Return `work(inputs)`, which is done once."""
@@ -178,8 +193,8 @@ class Inputs:
         result: T = self._results[work]
         return result
 
-    def rows(self, rows: Sequence[Any], schema: StructType | str) -> DataFrame:
-        """Return rows that the driver holds."""
+    def local(self, rows: Sequence[Any], schema: StructType | str) -> DataFrame:
+        """Return rows for others to be joined with."""
         return local_rows(self.spark, rows, schema)
 
     @contextmanager
@@ -192,4 +207,4 @@ class Inputs:
                 rows.unpersist()
             self._results.clear()
             self._cached.clear()
-            self._held.clear()
+            self._handed.clear()

@@ -37,7 +37,7 @@ from emulation.radio.mac import mac_number
 from emulation.scenario.runfolder import Run
 from spark_analysis.captures.air import air_captures
 from spark_analysis.captures.schemas import DOUBLE, LONG, STRING, column, run_schema
-from spark_analysis.engine.tables import Inputs, Table, local_rows
+from spark_analysis.engine.tables import Inputs, Rows, Table, driver_rows, local_rows
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.report.quantities import count, number, printable, quantity, seconds, share
 from spark_analysis.report.text_table import Cell, TextTable
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "cd644d270f55")
+VERSION: Final = Version(1, "7c75c9a008a1")
 
 
 RADIOS: Final = "run string, node string, node_id long, address long"
@@ -151,11 +151,11 @@ def timed(air: DataFrame) -> DataFrame:
     )
 
 
-def of_air(inputs: Inputs) -> DataFrame:
+def of_air(inputs: Inputs) -> Rows:
     """Return `AIRTIME` of runs."""
     if not any(map(air_captures, inputs.runs)):
-        return inputs.rows([], AIRTIME.schema)
-    return airtime(inputs.air, inputs.rows(radio_rows(inputs.runs), RADIOS))
+        return driver_rows([], AIRTIME.schema)
+    return airtime(inputs.air, inputs.local(radio_rows(inputs.runs), RADIOS))
 
 
 def airtime(air: DataFrame, radios: DataFrame) -> DataFrame:

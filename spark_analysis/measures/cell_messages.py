@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -35,12 +35,12 @@ from spark_analysis.captures.schemas import (
     column,
     run_schema,
 )
-from spark_analysis.engine.tables import Inputs, Kept, Query
+from spark_analysis.engine.tables import Inputs, Kept, Query, Rows, driver_rows
 from spark_analysis.measures.measure import Version
 from spark_analysis.measures.packets import PACKETS
 from spark_analysis.measures.runs import with_parameters
 
-VERSION: Final = Version(1, "29e38cb8eca3")
+VERSION: Final = Version(1, "1c2d7876d2c8")
 
 ENTRIES: Final = (TopicKind.ADVERTISEMENT, TopicKind.SUBSCRIPTION)
 """Kinds of messages that the nodes of a rendezvous cell keep."""
@@ -81,11 +81,11 @@ def replica() -> Column:
     return sf.conv(sf.hex(sf.substring("route", 2, 1)), 16, 10).cast("int")
 
 
-def cell_messages(inputs: Inputs) -> DataFrame:
+def cell_messages(inputs: Inputs) -> Rows:
     """Return `CELL_MESSAGES`."""
     names = [run.name for run in with_cells(inputs)]
     if not names:
-        return inputs.rows([], CELL_MESSAGE)
+        return driver_rows([], CELL_MESSAGE)
     carried = inputs.of(PACKETS).filter(
         sf.col("run").isin(names)
         & sf.col("kind").isin([int(kind) for kind in _KINDS])

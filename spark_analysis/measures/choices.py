@@ -30,7 +30,7 @@ from nodeapp.pubsub.messages import TopicKind
 from nodeapp.pubsub.rendezvous_cell import CellKind
 from nodeapp.wire import ANY_NODE, FLAG_EXPLORE, FLAG_REPLICA
 from spark_analysis.captures.schemas import DOUBLE, INT, LONG, STRING, column, run_schema
-from spark_analysis.engine.tables import Inputs, Kept, SummaryColumn, Table
+from spark_analysis.engine.tables import Inputs, Kept, Rows, SummaryColumn, Table, driver_rows
 from spark_analysis.measures.cell_messages import CELL_MESSAGES, replica, with_cells
 from spark_analysis.measures.clients import PUBLICATIONS
 from spark_analysis.measures.columns import EVENT, count_if, mean_a_run, seconds_between
@@ -44,7 +44,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "5f77ce88525f")
+VERSION: Final = Version(1, "542b35e1674d")
 
 
 APART: Final = 0.1
@@ -123,10 +123,10 @@ def _pruned(inputs: Inputs) -> DataFrame:
     )
 
 
-def choices(inputs: Inputs) -> DataFrame:
+def choices(inputs: Inputs) -> Rows:
     """Return `CHOICES`; no rows, and no work, if no run has rendezvous cells."""
     if not with_cells(inputs):
-        return inputs.rows([], CHOICES.schema)
+        return driver_rows([], CHOICES.schema)
     explored = _explored(inputs)
     windows = (
         explored.groupBy(*_CHOICE)

@@ -38,7 +38,7 @@ from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
 from nodeapp.kinds import TrafficClass
 from spark_analysis.captures.schemas import LONG, STRING, column, run_schema
-from spark_analysis.engine.tables import Inputs, Table, local_rows
+from spark_analysis.engine.tables import Inputs, Rows, Table, driver_rows, local_rows
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.nodes import NODES
 from spark_analysis.report.quantities import count, printable, quantity
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "9da3e661e2b7")
+VERSION: Final = Version(1, "e248c82f4c38")
 
 
 COUNTED: Final = (
@@ -97,12 +97,12 @@ def passages() -> list[tuple[str, str, str]]:
     return passed
 
 
-def of_bridges(inputs: Inputs) -> DataFrame:
+def of_bridges(inputs: Inputs) -> Rows:
     """Return `COUNTERS` of runs; those that exported no counters have no rows."""
     counted = counted_rows(inputs.runs)
     if not counted:
-        return inputs.rows([], COUNTERS.schema)
-    return counters(inputs.frames, inputs.of(NODES), inputs.rows(counted, COUNTED))
+        return driver_rows([], COUNTERS.schema)
+    return counters(inputs.frames, inputs.of(NODES), inputs.local(counted, COUNTED))
 
 
 def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFrame:

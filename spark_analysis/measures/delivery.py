@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "56948c3c4e8d")
+VERSION: Final = Version(1, "8556a62796ac")
 
 
 LATE: Final = 45.0
@@ -185,7 +185,7 @@ def _within_reach(inputs: Inputs, due: DataFrame) -> DataFrame:
     if not silent:
         return due
     times = inputs.of(PUBLICATIONS).select(*EVENT, "time_ns")
-    outages = sf.broadcast(inputs.rows(silent, StructType(SILENT)))
+    outages = sf.broadcast(inputs.local(silent, StructType(SILENT)))
     cut_off = (
         due.join(times, EVENT)
         .join(outages, ["run", "receiver"])

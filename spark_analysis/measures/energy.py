@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 from emulation.radio.energy import PROFILES, STATES
 from spark_analysis.captures.schemas import DOUBLE, LONG, STRING, column, run_schema
 from spark_analysis.engine.pandas_rows import tuples
-from spark_analysis.engine.tables import Inputs, SummaryColumn, Table
+from spark_analysis.engine.tables import Inputs, SummaryColumn, Table, driver_rows
 from spark_analysis.measures.delivery import EVENTS
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.report.metric import MeasuredMetric
@@ -25,7 +25,7 @@ from spark_analysis.report.text_table import Cell, TextTable, ratio, zero
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "e87c3712c7a8")
+VERSION: Final = Version(1, "3375c854439b")
 
 ENERGY: Final[Table] = Table(
     name="energy",
@@ -43,7 +43,7 @@ ENERGY: Final[Table] = Table(
         column("empty", DOUBLE, "s into the run when its battery was empty; null if it was not"),
     ),
     order=("node_id",),
-    make=lambda inputs: inputs.rows(energy_rows(inputs), ENERGY.schema),
+    make=lambda inputs: driver_rows(energy_rows(inputs), ENERGY.schema),
 )
 """The radio of one station."""
 

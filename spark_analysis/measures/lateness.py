@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
 from emulation.radio.spec import RadioSpec
@@ -30,7 +30,7 @@ from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
 from spark_analysis.captures.schemas import BOOLEAN, DOUBLE, LONG, STRING, column, run_schema
 from spark_analysis.captures.virtual_run import BACKEND
-from spark_analysis.engine.tables import Inputs, Table
+from spark_analysis.engine.tables import Inputs, Rows, Table, driver_rows
 from spark_analysis.measures.measure import Measure, Version
 from spark_analysis.measures.packets import PACKETS
 from spark_analysis.report.fidelity_text import measure
@@ -40,7 +40,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION: Final = Version(2, "4a81f499f3ab")
+VERSION: Final = Version(2, "b87389a41d26")
 
 
 LONGEST: Final = 0.5
@@ -115,12 +115,14 @@ def is_virtual(run: Run) -> bool:
     return run.record is not None and run.record.backend == BACKEND
 
 
-def lateness(inputs: Inputs) -> DataFrame:
+def lateness(inputs: Inputs) -> Rows:
     """Return `LATENESS` of the runs with radios, in real time."""
     runs: Sequence[Run] = [
         run for run in inputs.runs if run.scenario.wire is None and not is_virtual(run)
     ]
-    radios = inputs.rows(
+    if not runs:
+        return driver_rows((), LATENESS.schema)
+    radios = inputs.local(
         [(run.name, *radio) for run in runs for radio in receivers(run.scenario)],
         "run string, node_id long, interface string, way string",
     )
@@ -130,7 +132,7 @@ def lateness(inputs: Inputs) -> DataFrame:
         for way, durations in ways(run.scenario)
         for size, airtime in enumerate(durations)
     ]
-    air = inputs.rows(rows, "run string, way string, length int, airtime double")
+    air = inputs.local(rows, "run string, way string, length int, airtime double")
     packets = inputs.of(PACKETS).filter(
         sf.col("ip_dst").isin(*BROADCASTS) & sf.col("kind").isNotNull()
     )

@@ -38,7 +38,15 @@ from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.pubsub.mesh.messages import MeshKind
 from nodeapp.pubsub.registry import service_of
 from spark_analysis.captures.schemas import DOUBLE, INT, LONG, column, run_schema
-from spark_analysis.engine.tables import Inputs, Kept, Query, SummaryColumn, Table
+from spark_analysis.engine.tables import (
+    Inputs,
+    Kept,
+    Query,
+    Rows,
+    SummaryColumn,
+    Table,
+    driver_rows,
+)
 from spark_analysis.measures.clients import MESSAGES, REQUESTS
 from spark_analysis.measures.columns import EVENT, count_if, seconds_between
 from spark_analysis.measures.measure import Measure, Section, Version
@@ -53,7 +61,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "a07f853955da")
+VERSION: Final = Version(1, "efdf61d64a78")
 
 
 LEGS: Final = Table(
@@ -205,10 +213,10 @@ def _waited(delivery: DataFrame, arrived: DataFrame) -> DataFrame:
     )
 
 
-def legs(inputs: Inputs) -> DataFrame:
+def legs(inputs: Inputs) -> Rows:
     """Return `LEGS`; no rows, and no work, if no run has legs."""
     if not _has_legs(inputs):
-        return inputs.rows([], LEGS.schema)
+        return driver_rows([], LEGS.schema)
     windows = _windows(inputs)
     of_leg = ["run", "client", "leg"]
     delivered = (
@@ -256,10 +264,10 @@ def _since_start(inputs: Inputs) -> DataFrame:
     )
 
 
-def of_legs(inputs: Inputs) -> DataFrame:
+def of_legs(inputs: Inputs) -> Rows:
     """Return the measures of each run that has legs: means over legs, and over all events."""
     if not _has_legs(inputs):
-        return inputs.rows([], _OF_RUNS)
+        return driver_rows([], _OF_RUNS)
     events = sf.col("events")
     mesh = sf.col("mesh_packets") + sf.col("mesh_probes")
     every = mesh + sf.col("access_packets") + sf.col("access_probes")

@@ -44,7 +44,15 @@ from spark_analysis.captures.schemas import (
     run_schema,
 )
 from spark_analysis.engine.pandas_rows import floats
-from spark_analysis.engine.tables import Inputs, Kept, SummaryColumn, Table, typed
+from spark_analysis.engine.tables import (
+    Inputs,
+    Kept,
+    Rows,
+    SummaryColumn,
+    Table,
+    driver_rows,
+    typed,
+)
 from spark_analysis.measures.columns import EVENT, PAIR
 from spark_analysis.measures.delivery import DELIVERY
 from spark_analysis.measures.last_seen import (
@@ -71,7 +79,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(3, "d4e57e5c7e05")
+VERSION: Final = Version(3, "79718d8d863c")
 
 MOST: Final = 12
 """Nodes and links in the table of places."""
@@ -100,11 +108,11 @@ _CLUES: Final = run_schema(
 """All that is known of an event that somebody missed, in one table."""
 
 
-def lost(inputs: Inputs) -> DataFrame:
+def lost(inputs: Inputs) -> Rows:
     """Return `LOST`."""
     missing = inputs.of(DELIVERY).filter("expected AND notifications = 0")
     if missing.isEmpty():
-        return inputs.rows((), LOST.schema)
+        return driver_rows((), LOST.schema)
     events = missing.select(*EVENT).distinct()
     logs, logged = losses(inputs)
     clues = _missing(inputs, missing).unionByName(_hops(inputs, events), allowMissingColumns=True)
@@ -119,7 +127,7 @@ def lost(inputs: Inputs) -> DataFrame:
 
 def _missing(inputs: Inputs, missing: DataFrame) -> DataFrame:
     """Return the missing deliveries, with the nodes that each event is due to."""
-    epochs = inputs.rows([(row.run, row.epoch_ns) for row in inputs.once(facts)], _EPOCH)
+    epochs = inputs.local([(row.run, row.epoch_ns) for row in inputs.once(facts)], _EPOCH)
     due = inputs.of(DELIVERY).filter("expected").groupBy(*EVENT)
     untils = (
         inputs.of(SUBSCRIPTIONS)
@@ -389,10 +397,10 @@ def _metric(cause: Cause) -> MeasuredMetric:
     """Return the number of deliveries that a cause took from a run."""
     name = column_of(cause)
 
-    def make(inputs: Inputs) -> DataFrame:
+    def make(inputs: Inputs) -> Rows:
         counted = inputs.once(numbers)
         rows = [(run.name, counted.get((run.name, str(cause)), 0)) for run in inputs.runs]
-        return inputs.rows(rows, f"run string, {name} long")
+        return driver_rows(rows, f"run string, {name} long")
 
     return MeasuredMetric(
         column=name,

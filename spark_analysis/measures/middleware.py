@@ -22,7 +22,7 @@ from spark_analysis.captures.schemas import (
     column,
     run_schema,
 )
-from spark_analysis.engine.tables import Inputs, Table
+from spark_analysis.engine.tables import Inputs, Rows, Table, driver_rows
 from spark_analysis.measures.columns import count_if
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.packets import PACKETS
@@ -33,7 +33,7 @@ from spark_analysis.report.text_table import Cell, TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "80d68c7319c3")
+VERSION: Final = Version(1, "8141fab15b5f")
 
 CARRIED: Final[Table] = Table(
     name="carried_events",
@@ -49,7 +49,7 @@ CARRIED: Final[Table] = Table(
     ),
     order=("publisher", "sequence", "time", "node_id"),
     make=lambda inputs: (
-        inputs.rows([], CARRIED.schema)
+        driver_rows([], CARRIED.schema)
         if inputs.foreign is None
         else carried(inputs.of(PACKETS), inputs.of(RUNS))
     ),
@@ -94,7 +94,7 @@ def carried(packets: DataFrame, runs: DataFrame) -> DataFrame:
     return table.to(CARRIED.schema)
 
 
-def used(inputs: Inputs) -> DataFrame:
+def used(inputs: Inputs) -> Rows:
     """Return `USAGE`."""
     rows = [
         (run.name, process.node, process.program, process.cpu_seconds, process.memory)
@@ -102,7 +102,7 @@ def used(inputs: Inputs) -> DataFrame:
         if run.usage is not None
         for process in run.usage.processes
     ]
-    return inputs.rows(rows, USAGE.schema)
+    return driver_rows(rows, USAGE.schema)
 
 
 def carried_table(tables: RunTables) -> list[TextTable]:

@@ -9,10 +9,10 @@ from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
 from spark_analysis.captures.schemas import BOOLEAN, LONG, STRING, column, run_schema
 from spark_analysis.captures.source import Survey
-from spark_analysis.engine.tables import Table
+from spark_analysis.engine.tables import Table, driver_rows
 from spark_analysis.measures.measure import Measure, Version
 
-VERSION: Final = Version(1, "f9cf86be4e0e")
+VERSION: Final = Version(1, "8d889133570a")
 
 NODES: Final[Table] = Table(
     name="nodes",
@@ -26,7 +26,7 @@ NODES: Final[Table] = Table(
         column("loopback_captured", BOOLEAN, "a readable capture of the loopback exists"),
     ),
     order=("node_id", "access_point"),
-    make=lambda inputs: inputs.rows(node_rows(inputs.runs, inputs.surveys), NODES.schema),
+    make=lambda inputs: driver_rows(node_rows(inputs.runs, inputs.surveys), NODES.schema),
 )
 """One node of a scenario."""
 

@@ -25,7 +25,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from emulation.scenario.runfolder import Run
@@ -49,7 +48,7 @@ from spark_analysis.captures.schemas import (
     run_schema,
 )
 from spark_analysis.engine.pandas_rows import floats
-from spark_analysis.engine.tables import Inputs, SummaryColumn, Table
+from spark_analysis.engine.tables import Inputs, Rows, SummaryColumn, Table, driver_rows
 from spark_analysis.measures.clients import PUBLICATIONS
 from spark_analysis.measures.columns import EVENT, mean_a_run
 from spark_analysis.measures.delivery import DELIVERY
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(1, "ebfaadd841c0")
+VERSION: Final = Version(1, "f607e31e63b4")
 
 
 def _overlays(inputs: Inputs) -> list[Run]:
@@ -170,14 +169,14 @@ OVERLAY_RECEPTIONS: Final[Table] = Table(
         column("cause", STRING, "of an unwanted one: grid, bloom or forwarding"),
     ),
     order=("publisher", "sequence", "depth", "receiver"),
-    make=lambda inputs: inputs.rows(inputs.once(receptions), OVERLAY_RECEPTIONS.schema),
+    make=lambda inputs: driver_rows(inputs.once(receptions), OVERLAY_RECEPTIONS.schema),
 )
 """One peer that got an event over the overlay; the publisher's own node is left out."""
 
 INTERVAL: Final = "heartbeat_interval"
 
 
-def table_sizes(inputs: Inputs) -> DataFrame:
+def table_sizes(inputs: Inputs) -> Rows:
     """Return `OVERLAY_LINKS`."""
     intervals = [
         (run.name, float(run.scenario.protocol.parameters[INTERVAL]))
@@ -185,8 +184,8 @@ def table_sizes(inputs: Inputs) -> DataFrame:
         if INTERVAL in run.scenario.protocol.parameters
     ]
     if not intervals:
-        return inputs.rows([], OVERLAY_LINKS.schema)
-    times = inputs.rows(intervals, "run string, interval double")
+        return driver_rows([], OVERLAY_LINKS.schema)
+    times = inputs.local(intervals, "run string, interval double")
     since = (sf.col("time_ns") - sf.col("epoch_ns")) / sf.lit(1e9)
     return (
         inputs.of(PACKETS)
@@ -283,13 +282,13 @@ OVERLAY: Final = Section(tables=text_tables, drawings=links_over_time)
 
 def _of_runs(
     inputs: Inputs, name: str, value: Callable[[list[tuple[Any, ...]]], float | None]
-) -> DataFrame:
+) -> Rows:
     """Return a number for each run, from its rows of `OVERLAY_RECEPTIONS`."""
     rows: dict[str, list[tuple[Any, ...]]] = {}
     for row in inputs.once(receptions):
         rows.setdefault(row[0], []).append(row)
     values = [(run, value(of_run)) for run, of_run in rows.items()]
-    return inputs.rows(values, f"run string, {name} double")
+    return driver_rows(values, f"run string, {name} double")
 
 
 def _depth(rows: list[tuple[Any, ...]]) -> float | None:
@@ -297,7 +296,7 @@ def _depth(rows: list[tuple[Any, ...]]) -> float | None:
     return fmean(depths) if depths else None
 
 
-def stretch(inputs: Inputs) -> DataFrame:
+def stretch(inputs: Inputs) -> Rows:
     """Return run and overlay_stretch: radio hops over overlay hops, of runs on the radio."""
     radio = {run.name for run in inputs.runs if run.scenario.wire is None}
     sums: dict[str, list[int]] = {}
@@ -307,7 +306,7 @@ def stretch(inputs: Inputs) -> DataFrame:
             of_run[0] += hops
             of_run[1] += depth
     stretches = [(run, hops / depth) for run, (hops, depth) in sums.items()]
-    return inputs.rows(stretches, "run string, overlay_stretch double")
+    return driver_rows(stretches, "run string, overlay_stretch double")
 
 
 OVERLAY_DEPTH: Final = MeasuredMetric(

@@ -23,7 +23,7 @@ from spark_analysis.measures.delay import DELAY
 from spark_analysis.measures.measure import Version
 from spark_analysis.report.metric import MeasuredMetric, significant
 
-VERSION: Final = Version(1, "fd023f0d0317")
+VERSION: Final = Version(1, "0fefb28ca60c")
 
 _SHORTEST: Final = "run string, publisher long, receiver long, shortest int"
 
@@ -31,7 +31,7 @@ _SHORTEST: Final = "run string, publisher long, receiver long, shortest int"
 def path_stretch(inputs: Inputs) -> DataFrame:
     """Return run and path_stretch: a row for each run whose nodes stand still."""
     rows = [row for run in inputs.runs for row in shortest_hops(run)]
-    shortest = inputs.rows(rows, _SHORTEST)
+    shortest = inputs.local(rows, _SHORTEST)
     remote = inputs.of(DELAY).filter(~sf.col("local"))
     known = remote.join(shortest, ["run", "publisher", "receiver"])
     sums = known.groupBy("run").agg(sf.sum("hops").alias("hops"), sf.sum("shortest").alias("least"))

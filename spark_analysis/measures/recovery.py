@@ -29,7 +29,7 @@ from nodeapp.pubsub.registry import service_of
 from nodeapp.pubsub.topic_hash import NodeHash
 from spark_analysis.captures.schemas import DOUBLE, INT, STRING, column, run_schema
 from spark_analysis.engine.pandas_rows import tuples
-from spark_analysis.engine.tables import Inputs, SummaryColumn, Table
+from spark_analysis.engine.tables import Inputs, SummaryColumn, Table, driver_rows
 from spark_analysis.measures.delivery import EVENTS
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.runs import crashes, facts, silences
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(2, "613db895a7a3")
+VERSION: Final = Version(2, "0c692679f13d")
 
 
 BEFORE: Final = 30.0
@@ -193,7 +193,7 @@ RECOVERY: Final[Table] = Table(
         column("living_recovery", DOUBLE, "as `recovery`, of publishers whose node was up"),
     ),
     order=("fault",),
-    make=lambda inputs: inputs.rows(inputs.once(fault_rows), RECOVERY.schema),
+    make=lambda inputs: driver_rows(inputs.once(fault_rows), RECOVERY.schema),
 )
 """One fault of a scenario, or one that was made at the prompt."""
 
@@ -350,7 +350,7 @@ FAULTS_RECOVERED: Final = _Recovered(
     heading="recovered from",
     if_known=True,
     measure=SummaryColumn(
-        make=lambda inputs: inputs.rows([*_shares(inputs)], "run string, recovered double"),
+        make=lambda inputs: driver_rows([*_shares(inputs)], "run string, recovered double"),
         column=_SHARE,
     ),
 )
@@ -369,7 +369,7 @@ FAULTS_RECOVERED_LIVING: Final = _Recovered(
     if_known=True,
     living=LIVING,
     measure=SummaryColumn(
-        make=lambda inputs: inputs.rows(
+        make=lambda inputs: driver_rows(
             [*_shares(inputs, living=True)], "run string, recovered_living double"
         ),
         column=_LIVING,
@@ -387,7 +387,7 @@ RECOVERY_TIME: Final = MeasuredMetric(
     heading="recovery",
     if_known=True,
     measure=SummaryColumn(
-        make=lambda inputs: inputs.rows([*_means(inputs)], "run string, recovery double"),
+        make=lambda inputs: driver_rows([*_means(inputs)], "run string, recovery double"),
         column=_TIME,
     ),
 )

@@ -37,11 +37,11 @@ from spark_analysis.captures.schemas import (
     column,
     run_schema,
 )
-from spark_analysis.engine.tables import Inputs, Query
+from spark_analysis.engine.tables import Inputs, Query, driver_rows
 from spark_analysis.measures.clients import PUBLICATIONS
 from spark_analysis.measures.measure import Version
 
-VERSION: Final = Version(1, "21ebfbf6ac0f")
+VERSION: Final = Version(1, "cb398101db4a")
 
 SETTLE: Final = 2.0
 """Seconds before the end of a run: later events are not settled, by default."""
@@ -106,7 +106,7 @@ def facts(inputs: Inputs) -> list[Facts]:
     return run_facts(inputs.runs, extents(inputs.frames), published, settle, damaged)
 
 
-RUNS: Final = Query(make=lambda inputs: inputs.rows(inputs.once(facts), FACTS))
+RUNS: Final = Query(make=lambda inputs: driver_rows(inputs.once(facts), FACTS))
 """`FACTS` of all runs."""
 
 

@@ -29,7 +29,15 @@ from nodeapp.pubsub.messages import TopicKind
 from nodeapp.routing.cell_hash_routing import grid_of
 from nodeapp.wire import FLAG_REPLICA
 from spark_analysis.captures.schemas import DOUBLE, INT, LONG, column, run_schema
-from spark_analysis.engine.tables import Inputs, Kept, Query, SummaryColumn, Table
+from spark_analysis.engine.tables import (
+    Inputs,
+    Kept,
+    Query,
+    Rows,
+    SummaryColumn,
+    Table,
+    driver_rows,
+)
 from spark_analysis.measures.cell_messages import CELL_MESSAGES, ENTRIES, with_cells
 from spark_analysis.measures.columns import count_if, mean_a_run, seconds_between, sum_if
 from spark_analysis.measures.measure import Measure, Section, Version
@@ -42,7 +50,7 @@ from spark_analysis.report.text_table import TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "fceec7001d85")
+VERSION: Final = Version(1, "ea60371ef275")
 
 
 STEP: Final = 5.0
@@ -57,7 +65,7 @@ _TIMES: Final = "run string, steps int, kept double, heard double, reach double"
 _AT: Final = ["run", "node_id", "step"]
 
 PLACES: Final = Query(
-    make=lambda inputs: inputs.rows(list(places(inputs)), _PLACES), kept=Kept.IN_DRIVER
+    make=lambda inputs: driver_rows(list(places(inputs)), _PLACES), kept=Kept.IN_DRIVER
 )
 """The cell of every node at every step, and where it is, metres."""
 
@@ -94,7 +102,7 @@ def _times(inputs: Inputs) -> DataFrame:
         reach = math.inf if values["beyond_range"] else run.scenario.environment().radio_range
         kept = float(values["subscription_timeout"])
         rows.append((run.name, steps[run.name], kept, heard, reach))
-    return inputs.rows(rows, _TIMES)
+    return inputs.local(rows, _TIMES)
 
 
 def _kept(rows: DataFrame, inputs: Inputs, kept: str) -> DataFrame:
@@ -175,10 +183,10 @@ def _entries(inputs: Inputs) -> DataFrame:
     )
 
 
-def state(inputs: Inputs) -> DataFrame:
+def state(inputs: Inputs) -> Rows:
     """Return `STATE`; no rows, and no work, if no run has rendezvous cells."""
     if not with_cells(inputs):
-        return inputs.rows([], STATE.schema)
+        return driver_rows([], STATE.schema)
     counts = ["neighbours", "adjacent", "advertisements", "subscriptions"]
     table = (
         inputs.of(PLACES)

@@ -6,6 +6,7 @@ changes.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -13,7 +14,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from spark_analysis.captures.schemas import BOOLEAN, DOUBLE, INT, LONG, RUN, STRING, column
-from spark_analysis.engine.tables import Inputs, Table
+from spark_analysis.engine.tables import Inputs, Rows, Table, driver_rows
 from spark_analysis.measures.columns import count_if, sum_if
 from spark_analysis.measures.delay import DELAY, statistics
 from spark_analysis.measures.delivery import DELIVERY, EVENTS, LATE
@@ -24,7 +25,7 @@ from spark_analysis.measures.runs import FACTS, RUNS, facts
 from spark_analysis.measures.subscriptions import SUBSCRIPTIONS
 from spark_analysis.report.metric import MeasuredMetric
 
-VERSION: Final = Version(1, "7f619c0d59fb")
+VERSION: Final = Version(1, "e1729ac9b39e")
 
 MEASURED: Final[tuple[MeasuredMetric, ...]] = tuple(declared("METRICS"))
 """The metrics of the other files that have columns of their own, by the names of the files."""
@@ -93,7 +94,7 @@ _COUNTS: Final = tuple(
 )
 
 
-def _make(inputs: Inputs) -> DataFrame:
+def _make(inputs: Inputs) -> Rows:
     """Return `SUMMARY`.
 
     Its columns are joined in the driver: Spark takes longer to plan joins of one row per run than
@@ -108,16 +109,18 @@ def _make(inputs: Inputs) -> DataFrame:
         _of_delivery(inputs.of(DELIVERY)),
         _of_delay(inputs.of(DELAY)),
         _of_overhead(inputs.of(OVERHEAD)),
-        *(inputs.of(metric.measure) for metric in MEASURED),
     )
-    for part in parts:
-        for columns in part.collect():
-            rows[columns["run"]].update(columns.asDict())
+    columns = (
+        *(part.toArrow() for part in parts),
+        *(inputs.collected(metric.measure) for metric in MEASURED),
+    )
+    for of_run in itertools.chain.from_iterable(part.to_pylist() for part in columns):
+        rows[of_run["run"]].update(of_run)
     for name, *_, captured, _ in node_rows(inputs.runs, inputs.surveys):
         rows[name]["radios"] = rows[name].get("radios", 0) + captured
     names = SUMMARY.schema.names
     summary_rows = [[row.get(name) for name in names] for row in map(_completed, rows.values())]
-    return inputs.rows(summary_rows, SUMMARY.schema)
+    return driver_rows(summary_rows, SUMMARY.schema)
 
 
 SUMMARY: Final = Table(

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark_analysis.engine.tables import Inputs, Kept, Query
+from spark_analysis.engine.tables import Inputs, Kept, Query, driver_rows
 
 pytestmark = [pytest.mark.spark]
 
@@ -56,7 +56,7 @@ def test_rows_are_kept_where_their_number_says(
                     "double": [0, 2, 4],
                 }
             assert made == [some]
-        assert where(query.make(some)) == MADE  # nothing of it is left
+        assert where(make(some)) == MADE  # nothing of it is left
 
 
 def test_no_rows_are_kept_too(spark: SparkSession) -> None:
@@ -64,3 +64,14 @@ def test_no_rows_are_kept_too(spark: SparkSession) -> None:
     with (some := inputs(spark, few=True)).kept():
         assert some.of(query).collect() == []
         assert some.collected(query).num_rows == 0
+
+
+def test_rows_that_the_driver_holds_take_no_job(spark: SparkSession) -> None:
+    query = Query(make=lambda inputs: driver_rows([(1, "a")], "x long, name string"))
+    spark.sparkContext.setJobGroup("held", "rows of the driver")
+    with (some := inputs(spark, few=True)).kept():
+        assert some.collected(query).to_pylist() == [{"x": 1, "name": "a"}]
+        assert some.of(query) is some.of(query)
+        assert where(some.of(query)) == IN_DRIVER
+        assert some.of(query).collect() == [(1, "a")]
+    assert not spark.sparkContext.statusTracker().getJobIdsForGroup("held")
