@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from emulation.backends.virtual import VirtualBackend
 from emulation.errors import RunFolderError
@@ -25,7 +26,7 @@ from emulation.virtual.recording import captures
 from nodeapp.budget import FRAMES
 from spark_analysis.captures.air import air_captures, read_air
 from spark_analysis.captures.foreign import read_foreign
-from spark_analysis.captures.materialise import is_recorded, materialise, read_frames, recorded
+from spark_analysis.captures.materialise import frames_of, is_recorded, materialise, recorded
 from spark_analysis.captures.source import Capture, Survey, Surveyed, find_captures, survey
 from spark_analysis.engine.results import Analysis
 from spark_analysis.engine.session import plain_errors
@@ -116,12 +117,9 @@ def analyse_runs(
             progress(f"decoding the captures of {run.name}", 0.1 + 0.4 * number / len(runs))
             problem = damaged[run.name].append
             folders.append(frames_folder(spark, run, surveys[run.name], problem))
-        frames = gathered(read_frames(spark, folders), folders)
         air = read_air(spark, runs, airs, lambda name, text: damaged[name].append(text))
-        foreign = read_foreign(spark, runs, surveys)
-        inputs = Inputs(spark, runs, surveys, frames, air, settle, width, few(folders), foreign)
         tables: dict[str, pa.Table] = {}
-        with tuned(spark, folders), inputs.kept():
+        with _prepared(spark, runs, surveys, folders, air, settle, width) as inputs:
             # The summary last: it is made of most others, which are kept by then.
             for number, (table, _) in enumerate(
                 sorted(MEASURES, key=lambda measure: measure.table is SUMMARY)
@@ -234,12 +232,28 @@ def tables_of(
     surveys = {run.name: survey_of(run) for run in runs}
     with plain_errors():
         frames_folders = [frames_folder(spark, run, surveys[run.name]) for run in runs]
-        frames = gathered(read_frames(spark, frames_folders), frames_folders)
         air = read_air(spark, [], {})  # the summary needs none of it
-        foreign = read_foreign(spark, runs, surveys)
-        inputs = Inputs(spark, runs, surveys, frames, air, few=few(frames_folders), foreign=foreign)
-        with tuned(spark, frames_folders), inputs.kept():
+        with _prepared(spark, runs, surveys, frames_folders, air) as inputs:
             return [rows_of(inputs, table) for table in tables]
+
+
+@contextmanager
+def _prepared(
+    spark: SparkSession,
+    runs: Sequence[Run],
+    surveys: Mapping[str, Survey],
+    folders: Sequence[Path],
+    air: DataFrame,
+    settle: float | None = None,
+    width: float | None = None,
+) -> Iterator[Inputs]:
+    """Yield what tables are made of, with Spark tuned to the frames in `folders`."""
+    foreign = read_foreign(spark, runs, surveys)
+    with frames_of(spark, folders) as all_frames, tuned(spark, folders):
+        frames = gathered(all_frames, folders)
+        inputs = Inputs(spark, runs, surveys, frames, air, settle, width, few(folders), foreign)
+        with inputs.kept():
+            yield inputs
 
 
 def read_runs(paths: Iterable[Path]) -> tuple[Run, ...]:

@@ -66,6 +66,30 @@ def test_rows_have_the_name_that_the_run_has_now(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.spark
+def test_many_small_files_are_read_from_one(spark: SparkSession, tmp_path: Path) -> None:
+    folders = []
+    for number in range(module.FILES + 1):
+        builder = RunBuilder(tmp_path / f"run{number}", nodes=1)
+        builder.subscribe(1, 1.0, ["a"])
+        run = read_run(builder.write())
+        folders.append(materialise(spark, run, find_captures([run.captures])))
+    (tmp_path / "run1").rename(tmp_path / "other")
+    folders[1] = tmp_path / "other/metrics/frames.parquet"
+    left_behind = folders[2].parent / ".together-999999999"
+    left_behind.mkdir()
+    as_they_are = read_frames(spark, folders)
+    with module.frames_of(spark, folders) as frames:
+        (file,) = frames.inputFiles()
+        assert "together" in file
+        assert frames.schema == FRAMES
+        assert frames.exceptAll(as_they_are).count() == as_they_are.exceptAll(frames).count() == 0
+        assert {row["run"] for row in frames.collect()} > {"run0", "other"}
+    assert [list(folder.parent.iterdir()) for folder in folders] == [[each] for each in folders]
+    with module.frames_of(spark, folders[1:]) as frames:
+        assert len(frames.inputFiles()) == module.FILES
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("recorded", [False, True])
 def test_damaged_frames_are_told_and_never_used(
     spark: SparkSession, tmp_path: Path, recorded: bool
