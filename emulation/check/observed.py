@@ -12,9 +12,12 @@ protocol promises).
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from emulation.scenario.faults import down
 from emulation.scenario.scenario import NodeSpec, Scenario
@@ -113,8 +116,8 @@ class Observed(NullRecorder):
         self.scenario = scenario
         self.service = service
         self._most = service.promises.frames
-        self.at_rest = 0
-        """Frames in the last `REST` seconds before `settled`."""
+        self._sent = array("d")
+        """When nodes sent frames, seconds."""
         value = scenario.topology_parameters.get(SETTLED, scenario.duration)
         self.settled = float(value)
         """From when on all is quiet, seconds; the end of the run if it is not one of `check`."""
@@ -143,12 +146,18 @@ class Observed(NullRecorder):
         self._requests: dict[int, tuple[float, Frame]] = {}
         self._open: dict[tuple[int, int], tuple[float, Subscription]] = {}
 
+    def at_rest(self, seconds: float = REST) -> int:
+        """Return the most frames of `REST` seconds in a row, of the last ones before `settled`."""
+        times = np.array(self._sent)
+        times = times[(times > self.settled - seconds) & (times <= self.settled)]
+        return int(max(np.searchsorted(times, times + REST) - np.arange(len(times)), default=0))
+
     # What the simulation reports.
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
         self.latest = time
         self._frames += 1
-        self.at_rest += self.settled - REST < time <= self.settled
+        self._sent.append(time)
         if self._frames > MOST_FRAMES:
             raise EndlessError(f"nodes send ever more: {MOST_FRAMES:,} frames by {time:.1f} s")
         if len(datagram) >= HEADER.size:

@@ -44,7 +44,8 @@ class SemanticOverlay(OverlayService):
     Parameters = OverlayParameters
     # "Ensures a published event to be delivered to all interested nodes with high probability"
     # (III-A): docs/overlay.md lists how events are lost; without a bootstrap peer, for one.
-    promises = Promises(served=False, delivered=False, wired=True)
+    # An event waits until its peer is in, which asks a bootstrap peer that is back within 7 s.
+    promises = Promises(served=False, delivered=False, arrival=10.0, wired=True)
 
     def __init__(self, host: Host, environment: Environment, parameters: OverlayParameters) -> None:
         super().__init__(host, environment, parameters)

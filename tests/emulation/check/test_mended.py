@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from emulation.check.observed import observe
+from emulation.check.observed import REST, SETTLED, observe
+from emulation.check.properties.circulates import Circulates
+from emulation.check.properties.rest import Rest
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import WireSpec
@@ -14,6 +16,7 @@ from emulation.scenario.access_point import AccessPointSpec
 from emulation.scenario.faults import Fault
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from emulation.workloads.base import Operation
+from nodeapp.pubsub.registry import service_of
 
 
 def peers(protocol: str, count: int, *operations: tuple[float, int, str]) -> Scenario:
@@ -231,3 +234,56 @@ def test_nobody_looks_on_for_a_client_that_fetches_its_events_itself() -> None:
     crash = Fault(kind="crash", nodes=("n3",), start=5.0, text="crash n3 at 5")
     time, _ = observe(meshed(scenario, crash)).last_frames[1, 2]
     assert 10.0 < time < 15.0
+
+
+def test_messages_that_are_sent_again_in_bunches_are_no_unrest() -> None:
+    """Refreshes every 5 s or so: two or three bunches of ten frames in 10 s."""
+    waypoints = (
+        (Waypoint(0.0, 0.0, 300.0), Waypoint(12.0, 0.0, 300.0), Waypoint(22.0, 0.0, 0.0)),
+        (Waypoint(0.0, 0.0, -21.2),),
+    )
+    topic = {"filter": (("topic", "=", "a"),)}
+    event = {"event": {"topic": "a", "stock": "A", "price": 0}}
+    scenario = Scenario(
+        topology="check",
+        topology_parameters={SETTLED: 52.0},
+        protocol=ProtocolSpec(name="georendezvous"),
+        seed=42,
+        duration=52.0,
+        area=(0.0, -21.2, 100.0, 78.8),
+        radio=RadioSpec(range=100.0),
+        nodes=tuple(
+            NodeSpec(id=node, name=f"n{node}", waypoints=way, device="wlan0")
+            for node, way in enumerate(waypoints, start=1)
+        ),
+        workload=(
+            *(Operation(time=1.5, node=n, action="subscribe", subscription=n, **topic)
+              for n in (1, 2)),
+            *(Operation(time=1.0 + n / 2, node=n, action="publish", sequence=1, **event)
+              for n in (1, 2)),
+        ),
+    )  # fmt: skip
+    service = service_of("georendezvous")
+    observed = observe(scenario, service)
+    assert observed.at_rest(2 * REST) >= observed.at_rest() > 4 * REST
+    assert list(Rest().violations(observed, service.promises)) == []
+
+
+def test_an_event_may_wait_until_its_peer_has_asked_the_bootstrap_peer_again() -> None:
+    cheap = {"subscription": 2, "filter": (("price", "<", 500),)}
+    scenario = peers(
+        "semantic-overlay",
+        2,
+        (1.0, 1, "subscribe"),
+        (1.0, 2, "subscribe"),
+        (11.0, 2, "unsubscribe"),
+        (11.5, 2, "publish"),
+    )
+    workload = (Operation(time=1.0, node=2, action="subscribe", **cheap), *scenario.workload)
+    crash = Fault(kind="crash", start=9.5, end=19.5, nodes=("n1",))
+    quiet = {"topology_parameters": {SETTLED: 49.5}, "faults": (crash,), "workload": workload}
+    scenario = scenario.model_copy(update=quiet)
+    service = service_of("semantic-overlay")
+    observed = observe(scenario, service)
+    assert observed.last_frames[2, 4][0] > 24.5
+    assert list(Circulates().violations(observed, service.promises)) == []
