@@ -49,7 +49,7 @@ PLANTED: tuple[tuple[Any, ...], ...] = (
 )
 """The bug, the protocol it is in, what it violates first, within how many scenarios it is found,
 and to how many nodes it is shrunk at most; then the seed, if another one than 1 is sooner."""
-SCENARIOS = 80
+SCENARIOS = 200
 """Of each protocol; the variable that multiplies examples multiplies them too."""
 
 
