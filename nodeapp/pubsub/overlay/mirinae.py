@@ -4,20 +4,22 @@ Peers and identifiers are those of `nodeapp.pubsub.overlay.peer`; links and the 
 those of `hypercube`.  Every peer tells all others of itself and chooses its links among all.
 
 Peers come and go, and how Mirinae then keeps its links is assumed, after the semantic overlay.  One
-that comes tells all; if it knows nobody yet, as after a restart, or had left, it asks them to tell
-of themselves.  It also says since when it has listened: a peer that told all of itself before then
-tells it again.  One that leaves tells all, too.  Heartbeats go along links, to the peers that one
-has chosen and to those that have chosen it.  Every peer is alone in the lowest subtree that it
-shares with others, so these all have a link to it: whoever misses it first tells all, and they
-choose their links again.  News of a failure is not believed while the peer is heard.  One that
+that comes tells all, and asks them to tell of themselves, as it may have missed some; one whose
+interests change tells all, and so does one that leaves.  Heartbeats go along links, to the peers
+that one has chosen and to those that have chosen it.  Every peer is alone in the lowest subtree
+that it shares with others, so these all have a link to it: whoever misses it first tells all, and
+they choose their links again.  News of a failure is not believed while the peer is heard.  One that
 hears that it counts as failed, or that has heard nobody for a while, tells all of itself again, and
-asks them.
+asks them.  Heartbeats have a digest of all peers that their sender knows: one that differs from its
+neighbour's for a heartbeat has missed news, and asks all who is there.
 
 What is not known of it for certain: docs/overlay.md.  Source: docs/papers.md#mirinae.
 """
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -34,7 +36,7 @@ from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayKind, Overl
 from nodeapp.pubsub.overlay.parameters import BELIEVED, HeartbeatParameters
 from nodeapp.pubsub.overlay.space import SpaceError
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
-from nodeapp.wire import MOMENTS, Frame, WireError, moment
+from nodeapp.wire import Frame, WireError
 
 REBUILD: Final = 0.2
 """Seconds from an announcement until links are chosen: others come with it."""
@@ -43,8 +45,6 @@ ANSWERS: Final = 1.0
 LINGER: Final = 1.0
 """Seconds for which a peer that has left passes events on."""
 MAX_KNOWN: Final = 8192
-ROUNDING: Final = 0.002
-"""Seconds by which a peer may have listened for less than it says, in whole milliseconds."""
 
 
 class Mirinae(OverlayService):
@@ -69,15 +69,15 @@ class Mirinae(OverlayService):
         """When a peer that has chosen this one was heard last."""
         self._entries: dict[int, int] = {}
         """When they entered, by their own clocks, milliseconds."""
-        self._began = moment(host.now())
+        self._digests: dict[int, tuple[int, int]] = {}
+        """By neighbour: its digest of all peers, and this peer's at that time."""
+        self._cached_digest: int | None = None
         self._announced = self._last_heard = 0.0
         """When this peer told others of itself last, and when it heard anybody last."""
         self._rebuild_at: Timer | None = None
         self._lingers: Timer | None = None
         """Runs while this peer has left and still passes events on."""
         self._is_in = False
-        self._has_left = False
-        """Others may have left since, and have not told this peer."""
         self.takes = {
             OverlayKind.ANNOUNCE: self._announcement_received,
             OverlayKind.JOIN_QUERY: self._query_received,
@@ -120,12 +120,12 @@ class Mirinae(OverlayService):
             peer = Peer(self.host.node_id, 0, mine, with_shared(cells))
             if self._me is None:
                 self._last_heard = self.host.now()  # what it heard before does not count
-            if self._has_left:
+            ask = self._me is None
+            if ask:
                 self._others.clear()
                 self._entries.clear()
             self._me = Described(peer, int(self.host.now() * 1000))
-            ask = self._has_left or not self._others
-            self._has_left = False
+            self._cached_digest = None
             self._tell_all(self._me, ask=ask)
             self._soon(ANSWERS if ask else REBUILD)
 
@@ -140,25 +140,14 @@ class Mirinae(OverlayService):
     def _send_all(self, kind: Kind, body: bytes) -> None:
         for node in range(1, self.environment.nodes + 1):
             if node != self.host.node_id:
-                self.send(kind, node, body, self._began)
+                self.send(kind, node, body)
 
     def _announcement_received(self, frame: Frame) -> None:
         described = self._codec.read_announcement(frame.body)
         if isinstance(described, OverlayRules):
             self.counters["other rules"] += 1
         else:
-            is_new = self._entries.get(described.peer.node) != described.joined
             self._know(frame, described)
-            if is_new and self._me is not None and self._missed(frame, described):
-                self.counters["told of itself again"] += 1
-                self.send(
-                    OverlayKind.ANNOUNCE, frame.originator, self._codec.announcement(self._me)
-                )
-
-    def _missed(self, frame: Frame, described: Described) -> bool:
-        """Return whether a peer that enters began only after this one has told all of itself."""
-        listened = (described.joined - frame.sequence) % MOMENTS / 1000
-        return self.host.now() - self._announced >= listened - ROUNDING
 
     def _query_received(self, frame: Frame) -> None:
         query = self._codec.read_query(frame.body)
@@ -176,6 +165,7 @@ class Mirinae(OverlayService):
         if peer.node in self._others or len(self._others) < MAX_KNOWN:
             self._others[peer.node] = unique(peer.identifier, peer.node)
             self._entries[peer.node] = described.joined
+            self._cached_digest = None
             self._soon()
 
     def _leave(self) -> None:
@@ -183,11 +173,12 @@ class Mirinae(OverlayService):
             return
         (body,) = self._codec.leave(self._me.joined)
         self._send_all(OverlayKind.LEAVE, body)  # nodes that are no peers now know this one, too
-        self._me, self._is_in, self._has_left = None, False, True
+        self._me, self._is_in = None, False
         # Events come until others have new links.
         self._lingers = self.host.call_later(LINGER, self._left)
         self._heard.clear()
         self._incoming.clear()
+        self._digests.clear()
 
     def _left(self) -> None:
         self._lingers = None
@@ -201,6 +192,7 @@ class Mirinae(OverlayService):
         self._heard.pop(node, None)
         self._incoming.pop(node, None)
         self._entries.pop(node, None)
+        self._cached_digest = None
         if self._others.pop(node, None) is not None:
             self._soon()
 
@@ -232,13 +224,42 @@ class Mirinae(OverlayService):
             self._forget(node)
         self._incoming = {node: at for node, at in self._incoming.items() if at >= oldest}
         body = messages.heartbeat(sorted(self._heard), sorted(self._incoming))
+        digest = 0 if self._me is None else self._digest()
         for node in sorted({*self._heard, *self._incoming}):
-            self.send(OverlayKind.HEARTBEAT, node, body)
+            self.send(OverlayKind.HEARTBEAT, node, body, digest)
+
+    def _digest(self) -> int:
+        """Return a number that peers have in common if they know the same peers."""
+        if self._cached_digest is None:
+            assert self._me is not None
+            known = {**self._entries, self.host.node_id: self._me.joined}
+            packed = (struct.pack("!IQ", node, joined) for node, joined in sorted(known.items()))
+            self._cached_digest = zlib.crc32(b"".join(packed))
+        return self._cached_digest
+
+    def _missed_news(self, node: int, theirs: int) -> bool:
+        """Ask all who is there if a neighbour has known others for a heartbeat; return whether."""
+        if node not in self._others:
+            return False
+        mine = self._digest()
+        before, self._digests[node] = self._digests.get(node), (theirs, mine)
+        lasts = theirs != mine and before == (theirs, mine)
+        if not lasts or self._announced + self._interval > self.host.now():
+            return False
+        self.counters["news missed"] += 1
+        self._digests.clear()
+        self._others.clear()
+        self._entries.clear()
+        self._cached_digest = None
+        assert self._me is not None
+        self._tell_all(self._me, ask=True)
+        self._soon(ANSWERS)
+        return True
 
     def _heartbeat_received(self, frame: Frame) -> None:
         chosen, _ = messages.read_heartbeat(frame.body)
         node = frame.originator
-        if self._me is None:
+        if self._me is None or self._missed_news(node, frame.sequence):
             return
         if self.host.node_id in chosen:
             self._incoming[node] = self.host.now()

@@ -287,3 +287,19 @@ def test_an_event_may_wait_until_its_peer_has_asked_the_bootstrap_peer_again() -
     observed = observe(scenario, service)
     assert observed.last_frames[2, 4][0] > 24.5
     assert list(Circulates().violations(observed, service.promises)) == []
+
+
+@pytest.mark.parametrize("subscribes", [False, True])
+def test_hypercube_peers_whose_news_were_lost_learn_of_each_other(subscribes: bool) -> None:
+    operations = [(1.0, 1, "subscribe"), (1.0, 2, "subscribe"), (32.0, 3, "publish")]
+    if subscribes:
+        operations.insert(0, (1.0, 3, "subscribe"))
+    scenario = peers("mirinae", 3, *operations)
+    dear = {"filter": (("price", ">=", 500),)}  # so that n2 does not pass the event on
+    changes = {
+        "faults": (Fault(kind="disturb", start=0.5, end=10.0, nodes=("n1", "n3"), lose=1.0),),
+        "workload": tuple(
+            each.model_copy(update=dear) if each.node == 2 else each for each in scenario.workload
+        ),
+    }
+    assert heard(scenario.model_copy(update=changes), 1, len(operations))
