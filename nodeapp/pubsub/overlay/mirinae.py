@@ -120,14 +120,26 @@ class Mirinae(OverlayService):
             peer = Peer(self.host.node_id, 0, mine, with_shared(cells))
             if self._me is None:
                 self._last_heard = self.host.now()  # what it heard before does not count
-            ask = self._me is None
-            if ask:
-                self._others.clear()
-                self._entries.clear()
+            comes = self._me is None
             self._me = Described(peer, int(self.host.now() * 1000))
             self._cached_digest = None
-            self._tell_all(self._me, ask=ask)
-            self._soon(ANSWERS if ask else REBUILD)
+            if comes:
+                self._start_over(self._me)
+            else:
+                self._tell_all(self._me, ask=False)
+                self._soon()
+
+    def _start_over(self, me: Described) -> None:
+        """Ask all nodes who is there, and choose links among those that answer."""
+        self._digests.clear()
+        self._others.clear()
+        self._entries.clear()
+        self._cached_digest = None
+        if self._rebuild_at is not None:  # too early for answers
+            self._rebuild_at.cancel()
+            self._rebuild_at = None
+        self._tell_all(me, ask=True)
+        self._soon(ANSWERS)
 
     def _tell_all(self, me: Described, *, ask: bool) -> None:
         """Tell all nodes of this peer, and maybe ask them to tell of themselves."""
@@ -247,13 +259,8 @@ class Mirinae(OverlayService):
         if not lasts or self._announced + self._interval > self.host.now():
             return False
         self.counters["news missed"] += 1
-        self._digests.clear()
-        self._others.clear()
-        self._entries.clear()
-        self._cached_digest = None
         assert self._me is not None
-        self._tell_all(self._me, ask=True)
-        self._soon(ANSWERS)
+        self._start_over(self._me)
         return True
 
     def _heartbeat_received(self, frame: Frame) -> None:

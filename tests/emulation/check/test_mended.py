@@ -303,3 +303,9 @@ def test_hypercube_peers_whose_news_were_lost_learn_of_each_other(subscribes: bo
         ),
     }
     assert heard(scenario.model_copy(update=changes), 1, len(operations))
+
+
+def test_a_hypercube_peer_that_comes_waits_for_answers_whatever_it_heard_just_before() -> None:
+    """Else links that it was about to choose among others come first, and lead to nobody."""
+    scenario = peers("mirinae", 2, (1.0, 2, "subscribe"), (1.5, 1, "publish"))
+    assert heard(scenario, 2, 2)
