@@ -139,7 +139,6 @@ class Observed(NullRecorder):
         """Why the run was ended before its time, if it was."""
         self.latest = 0.0
         """When a node or a client last sent anything."""
-        self._frames = 0
         self._of_event: Counter[EventId] = Counter()
         self._event_kinds = event_kinds()
         self._ids = [node.id for node in scenario.nodes]
@@ -156,9 +155,8 @@ class Observed(NullRecorder):
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
         self.latest = time
-        self._frames += 1
         self._sent.append(time)
-        if self._frames > MOST_FRAMES:
+        if len(self._sent) > MOST_FRAMES:
             raise EndlessError(f"nodes send ever more: {MOST_FRAMES:,} frames by {time:.1f} s")
         if len(datagram) >= HEADER.size:
             header = HEADER.unpack_from(datagram)

@@ -118,14 +118,13 @@ class Mirinae(OverlayService):
         mine = identifier(cells, bits, hashes)
         if self._me is None or self._me.peer.identifier != mine:
             peer = Peer(self.host.node_id, 0, mine, with_shared(cells))
-            if self._me is None:
-                self._last_heard = self.host.now()  # what it heard before does not count
             comes = self._me is None
             self._me = Described(peer, int(self.host.now() * 1000))
-            self._cached_digest = None
             if comes:
+                self._last_heard = self.host.now()  # what it heard before does not count
                 self._start_over(self._me)
             else:
+                self._cached_digest = None
                 self._tell_all(self._me, ask=False)
                 self._soon()
 
