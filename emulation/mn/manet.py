@@ -7,18 +7,20 @@ but a kernel module: if the kernel has it, it gets the radio.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from emulation.mn.session import ScriptError, Session
+from emulation.network.processes import OWN_RUN_FOLDER
 
 # `-w`: babeld asks for wireless extensions, which a TAP device lacks, and would take it for a wire.
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "babel": ("babeld", "babeld -w {args} -I {state}.pid -S {state}.state {intf}"),
-        "batmand": ("batmand", "batmand {args} {intf}"),
+        "batmand": ("batmand", f"{shlex.join(OWN_RUN_FOLDER)} batmand {{args}} {{intf}}"),
         "olsrd": ("olsrd", "olsrd -i {intf} -d 0 {args}"),
         "olsrd2": ("olsrd2_static", "olsrd2_static {intf} {args}"),
     }

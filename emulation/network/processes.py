@@ -31,6 +31,10 @@ CONNECTING: Final = 1.0
 """Seconds that a TCP connection may take."""
 EXEC_LIMIT: Final = 1.0
 """Seconds that a process may take to get its arguments and environment from execve."""
+OWN_RUN_FOLDER: Final = (
+    *("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"),
+)
+"""Words before a command that shall see an empty /run: batmand binds a fixed socket there."""
 
 
 class Process(Protocol):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -64,6 +65,14 @@ class Helpers(dict[str, Process]):
             self[name] = self._warm.start(module, [str(path)], self._output)
         except OSError as error:
             raise BackendError(f"the {name} did not start: {error.strerror or error}") from None
+
+    def start_program(self, name: str, command: Sequence[str]) -> None:
+        """Start a program.  Raises `BackendError` if it cannot be started."""
+        environment, output = self._state.environment(), self._output
+        try:
+            self[name] = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        except OSError as error:
+            raise BackendError(f"the {name} did not start: {error.strerror}") from None
 
     def wait(self, condition: Callable[[], bool], limit: float | None = None) -> bool:
         """Wait until a condition holds, at most `limit` or `START_LIMIT` seconds.

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.namespaces import network_namespace
-from emulation.backends.base import BackendError
 from emulation.backends.realtime.helpers import Helpers
 from emulation.backends.realtime.signs import Replaced, Sign
 from emulation.media.control import ask
-from emulation.network.processes import StateFolder
+from emulation.network.processes import OWN_RUN_FOLDER, StateFolder
 from emulation.network.routes import next_hops
 from emulation.scenario.scenario import Scenario
 from nodeapp.installation import COMMAND
@@ -111,25 +110,20 @@ class IpRouting:
 
     def _start_daemon(self, node: Mapping[str, Any], program: str) -> None:
         name, interface = node["name"], node["interface"]
-        own = str(self._state.path / f"{name}.{program}")
+        words = [program]
         if program == DAEMONS["babel"]:
+            own = str(self._state.path / f"{name}.{program}")
             hello = self._parameters["babel_hello"]
-            words = [
+            words += [
                 *("-I", f"{own}.pid", "-S", f"{own}.state"),
                 *("-C", f"default type wireless hello-interval {hello:g}"),
                 *("-C", "redistribute local ip 10.0.0.0/8 allow", "-C", "redistribute local deny"),
             ]
         else:
             milliseconds = round(1000 * self._parameters["batman_interval"])
-            words = ["--no-detach", "-o", str(milliseconds)]
-        command = ["mnexec", "-a", str(node["pid"]), program, *words, interface]
-        with Path(f"{own}.log").open("ab") as log:
-            try:
-                self._helpers[f"{program} of {name}"] = subprocess.Popen(
-                    command, stdout=log, stderr=log, env=self._state.environment()
-                )
-            except OSError as error:
-                raise BackendError(f"{program} did not start: {error.strerror}") from None
+            words = [*OWN_RUN_FOLDER, *words, "--no-detach", "-o", str(milliseconds)]
+        command = ["mnexec", "-a", str(node["pid"]), *words, interface]
+        self._helpers.start_program(f"{program} of {name}", command)
 
     def await_routes(self) -> str | None:
         """Wait until every node has a route to every other within reach.

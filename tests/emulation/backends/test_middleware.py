@@ -120,6 +120,22 @@ def test_a_broker_that_dies_is_named_and_ends_the_run(tmp_path: Path) -> None:
         perform(scene, folder, kill_it)
 
 
+@pytest.mark.root
+@pytest.mark.parametrize(("kind", "program"), routing.DAEMONS.items())
+def test_a_routing_daemon_that_ends_is_named_with_its_last_words(
+    kind: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs("mqtt", {})
+    scene = scenario("mqtt", routing=kind)
+    stub = tmp_path / "bin" / program
+    stub.parent.mkdir()
+    stub.write_text('#!/bin/sh\necho "Error - no luck"\nexit 1\n')
+    stub.chmod(0o755)
+    monkeypatch.setenv("PATH", str(stub.parent), prepend=":")
+    with pytest.raises(BackendError, match=rf"^the {program} of sta\d .* 1: Error - no luck$"):
+        TapBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
+
+
 def test_the_virtual_backend_refuses_in_one_line(tmp_path: Path) -> None:
     scene = scenario("mqtt")
     with pytest.raises(BackendError, match=r"^mqtt is a program .* use --backend tap$"):

@@ -91,6 +91,7 @@ DAEMONS: Final = {
 }
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("protocol", DAEMONS)
 def test_a_daemon_gets_its_radio_its_arguments_and_forwarding(
     protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ import pytest
 
 from emulation.network.liveness import is_stopped
 from emulation.network.processes import (
+    OWN_RUN_FOLDER,
     StateFolder,
     await_condition,
     end,
@@ -100,6 +101,15 @@ def test_a_process_that_is_stopped_ends_as_others_do() -> None:
     end_processes([psutil.Process(process.pid)], grace=120.0)
     process.wait()
     assert time.monotonic() - began < 100.0
+
+
+@pytest.mark.root
+def test_a_program_with_a_folder_of_its_own_neither_sees_nor_leaves_a_file_in_run() -> None:
+    name = f"testbed-{os.getpid()}"
+    script = f"ls -A /run; touch /run/{name} && echo made"
+    command = [*OWN_RUN_FOLDER, "sh", "-c", script]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"made\n"
+    assert not Path("/run", name).exists()
 
 
 @pytest.mark.root
