@@ -59,6 +59,11 @@ OWN: Final = (
     *("tests/testbed/test_mn_", "tests/testbed/test_live.py"),
 )
 """Those that look at what they made themselves: one at a time, beside the others."""
+MESHES: Final = (
+    *("tests/emulation/backends/test_m", "tests/test_end_to_end.py"),
+    *("tests/testbed/test_console.py", "tests/testbed/test_app.py"),
+)
+"""And these, which know other runs from their own."""
 SPARK: Final = "mark.spark"
 """Files that share a Spark session, which one process starts."""
 SWEEPS: Final = tuple(f"tests/spark_analysis/{name}/" for name in ("papers", "sweeps", "agreement"))
@@ -68,7 +73,9 @@ Those of them that need root give files to somebody else, and touch nothing of t
 """
 APART: Final = "tests/spark_analysis/measures/test_extending.py"
 """Starts Spark in a process of its own, and waits for it."""
-FIRST: Final = (RADIOS[0], ALONE, OWN[0], SPARK, SWEEPS[0], MACHINE, BUILDS, APART)
+PROMISES: Final = "tests/emulation/check/test_promises.py"
+"""Its tests take seconds each and share nothing: whoever is free takes the next one."""
+FIRST: Final = (RADIOS[0], ALONE, OWN[0], SPARK, SWEEPS[0], MACHINE, MESHES[0], BUILDS, APART)
 """Begun in this order, as those that take longest; then the files with the most tests."""
 
 HIDDEN: Final = {"spark": "JAVA_HOME", "vm": "TESTBED_VM_CACHE"}
@@ -169,7 +176,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def scope_of(nodeid: str, root: Path) -> str:
     """Return the scope of a test: its tests run one after the other, in one process."""
     file = nodeid.partition("::")[0]
-    return _scope(root / file, file)
+    return nodeid if file == PROMISES else _scope(root / file, file)
 
 
 @functools.cache
@@ -179,8 +186,10 @@ def _scope(path: Path, file: str) -> str:
         return file
     if SPARK in text and file.startswith(SWEEPS):
         return SWEEPS[0]
-    if ALONE in text and MACHINE not in text and file.startswith(OWN):
-        return OWN[0]
+    if ALONE in text and MACHINE not in text:
+        for group in (OWN, MESHES):
+            if file.startswith(group):
+                return group[0]
     for together in (RADIOS, SOURCES):
         if file in together:
             return together[0]

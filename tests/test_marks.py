@@ -8,7 +8,7 @@ import pytest
 
 from emulation.vm.build import find_image
 from spark_analysis.engine.session import SessionError, java_version
-from tests.conftest import ALONE, BUILDS, MACHINE, OWN, RADIOS, SPARK, scope_of
+from tests.conftest import ALONE, BUILDS, MACHINE, MESHES, OWN, RADIOS, SPARK, scope_of
 
 ROOT = Path(__file__).parents[1]
 NEEDS = {"spark": {"spark"}, "image": {"vm", "root"}, "machine": {"vm", "root"}}
@@ -43,7 +43,7 @@ def test_who_does_not_say_so_gets_neither() -> None:
         *((file, RADIOS[0]) for file in RADIOS),
         (BUILDS, BUILDS),
         ("tests/emulation/backends/test_tap.py", ALONE),
-        ("tests/test_end_to_end.py", ALONE),
+        ("tests/test_end_to_end.py", MESHES[0]),
         ("tests/testbed/test_mn.py", ALONE),
         ("tests/testbed/test_mn_tools.py", OWN[0]),
         ("tests/spark_analysis/test_analysis.py", SPARK),

@@ -1,4 +1,4 @@
-"""Planted bugs are found and shrunk; the same seed finds the same; what is sound passes."""
+"""Planted bugs are found and shrunk; the same seed finds the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from emulation.check.draw import scenarios
 from emulation.check.forging import CHANGES, forged
 from emulation.check.observed import Observed
 from emulation.check.properties.base import Property, Violation
-from emulation.check.properties.registry import promised, property_named, property_names
+from emulation.check.properties.registry import property_named, property_names
 from emulation.check.search import Chunk, Counterexample, Search
 from emulation.check.story import story
 from emulation.errors import ScenarioError
@@ -27,7 +27,7 @@ from emulation.scenario.faults import Kind, make_faults
 from nodeapp.events import Event
 from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.base import Promises, Service
-from nodeapp.pubsub.registry import PROTOCOLS, service_of
+from nodeapp.pubsub.registry import service_of
 from nodeapp.wire import Frame
 from tests.emulation.check import planted
 from tests.examples import examples
@@ -49,8 +49,6 @@ PLANTED: tuple[tuple[Any, ...], ...] = (
 )
 """The bug, the protocol it is in, what it violates first, within how many scenarios it is found,
 and to how many nodes it is shrunk at most; then the seed, if another one than 1 is sooner."""
-SCENARIOS = 200
-"""Of each protocol; the variable that multiplies examples multiplies them too."""
 
 
 def every() -> list[Property]:
@@ -210,16 +208,6 @@ def test_the_property_on_the_page_is_one() -> None:
 def test_an_unknown_property_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ScenarioError, match=r"no property 'twise' \(did you mean twice\?\); there"):
         property_named("twise")
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_every_protocol_keeps_its_promises(protocol: str) -> None:
-    service = service_of(protocol)
-    search = Search(Design(protocol, service), promised(service.promises))
-    most = examples(SCENARIOS)
-    findings = list(search.search(1, most, None))
-    assert [line for finding in findings for line in story(finding)] == []
-    assert search.progress.drawn == most
 
 
 @pytest.mark.parametrize("kind", DRAWN)

@@ -1,0 +1,25 @@
+"""What is sound passes: no scenario that is drawn breaks a protocol of the registry."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulation.check.design import Design
+from emulation.check.properties.registry import promised
+from emulation.check.search import Search
+from emulation.check.story import story
+from nodeapp.pubsub.registry import PROTOCOLS, service_of
+from tests.examples import examples
+
+SCENARIOS = 200
+"""Of each protocol; the variable that multiplies examples multiplies them too."""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_protocol_keeps_its_promises(protocol: str) -> None:
+    service = service_of(protocol)
+    search = Search(Design(protocol, service), promised(service.promises))
+    most = examples(SCENARIOS)
+    findings = list(search.search(1, most, None))
+    assert [line for finding in findings for line in story(finding)] == []
+    assert search.progress.drawn == most
