@@ -20,10 +20,12 @@ from testbed.options import (
     FAILED,
     RUNS,
     USAGE,
+    ConfOption,
     JsonOption,
     MasterOption,
     QuietOption,
     StrictOption,
+    configure_spark,
     console,
     fail,
     print_error,
@@ -35,6 +37,7 @@ from testbed.outcome import flaws, note_killed, outcome, print_json, script_outc
 def analyze(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders")],
     master: MasterOption = "local[*]",
+    conf: ConfOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -56,6 +59,7 @@ def analyze(
     Example: analyze runs/20260101-120000-roaming_field-flooding
     """
     quiet(be_quiet)
+    configure_spark(conf)
     resolved = {folder: _resolve(folder) for folder in folders}
     run_folders = [folder for folder in resolved.values() if folder is not None]
     for folder in run_folders:

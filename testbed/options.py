@@ -108,6 +108,15 @@ MasterOption = Annotated[
     str, typer.Option("--master", help="Spark master: local[*], local[2], spark://host:port")
 ]
 
+ConfOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        metavar="KEY=VALUE",
+        help="an option of Spark's, such as spark.driver.memory=8g; repeatable",
+    ),
+]
+
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
     """End with one line that says what to do; after Ctrl-C, end as Ctrl-C does."""
@@ -135,6 +144,22 @@ def assignment(word: str, option: str = "--set", form: str = "KEY=VALUE") -> tup
     if not separator or not key:
         fail(f"{option} takes {form}, not {word!r}", USAGE)
     return key.replace("-", "_"), value
+
+
+def configure_spark(words: list[str] | None) -> None:
+    """Have Spark take the options that `--conf` gives."""
+    if not words:
+        return
+    from spark_analysis.engine.session import SessionError, choose
+
+    pairs = [word.partition("=") for word in words]
+    for (key, separator, _), word in zip(pairs, words, strict=True):
+        if not key or not separator:
+            fail(f"--conf takes KEY=VALUE, not {word!r}", USAGE)
+    try:
+        choose({key: value for key, _, value in pairs})
+    except SessionError as error:
+        fail(f"--conf: {error}", USAGE)
 
 
 def settings_of(

@@ -21,7 +21,16 @@ from spark_analysis.papers.registry import load_paper, paper_names, papers_rows
 from spark_analysis.sweeps.folder import SPEC
 from testbed import completing
 from testbed.display import print_problems
-from testbed.options import HOME, USAGE, MasterOption, console, end_interrupted, fail
+from testbed.options import (
+    HOME,
+    USAGE,
+    ConfOption,
+    MasterOption,
+    configure_spark,
+    console,
+    end_interrupted,
+    fail,
+)
 from testbed.sweep import SweepDisplay, end_with_failures
 
 if TYPE_CHECKING:
@@ -66,6 +75,7 @@ def reproduce(
     paper: PaperArgument = None,
     preset: PresetOption = None,
     master: MasterOption = "local[*]",
+    conf: ConfOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="folder", file_okay=False)] = None,
     markdown: MarkdownOption = None,
     so_far: Annotated[
@@ -90,6 +100,7 @@ def reproduce(
     if list_:
         _list()
         return
+    configure_spark(conf)
     if markdown is not None and paper == ALL:
         fail("--markdown is for one paper", USAGE)
     if (so_far or known) and paper == ALL:

@@ -41,6 +41,7 @@ from testbed.options import (
     HOME,
     USAGE,
     BackendOption,
+    ConfOption,
     DurationOption,
     FaultOption,
     JsonOption,
@@ -51,6 +52,7 @@ from testbed.options import (
     WorkloadOption,
     assignment,
     check_duration,
+    configure_spark,
     console,
     end_interrupted,
     fail,
@@ -165,6 +167,7 @@ def sweep(
     settings: SetOption = None,
     fault: FaultOption = None,
     master: MasterOption = LOCAL,
+    conf: ConfOption = None,
     out: OutOption = None,
     keep_frames: KeepOption = False,
     opened: OpenOption = None,
@@ -172,13 +175,13 @@ def sweep(
 ) -> None:
     """Run many scenarios under the virtual clock as Spark tasks, and draw the results.
 
-    With a backend in real time they run one after another on this machine.  A sweep that was
-    stopped resumes: the same command runs what is missing.
+    With a backend in real time they run one after another.  The same command resumes a sweep.
 
     Example: sweep roaming_field flooding broker-gpsr --vary speed=1,5,10 --seeds 3
     Example: sweep roaming_field mqtt flooding --vary nodes=10,20 --backend tap --set routing=babel
     """
     check_duration(duration)
+    configure_spark(conf)
     spec = SweepSpec(
         topology,
         tuple(protocols),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ class SparkStarts:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.count = 0
+        self.options: Mapping[str, str] = {}
         self._lent = SparkSession.getActiveSession()
         self._active = False
         self._start = session._start
@@ -28,6 +30,7 @@ class SparkStarts:
 
     def _counted(self, *arguments: Any) -> SparkSession:
         self.count += 1
+        self.options = arguments[1]
         self._active = True
         return self._start(*arguments) if self._lent is None else self._lent
 

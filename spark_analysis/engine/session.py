@@ -71,6 +71,9 @@ _DRIVER_OPTIONS: Final = (
     "-Xmn512m",
 )
 """Not for executors, which have less memory and log to files of their own."""
+_OPTIONS: Final = {"spark.master": "--master", "spark.app.name": None}
+"""Spark's options that are not chosen by `choose`, and the option of commands that does it."""
+_chosen: dict[str, str] = {}
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
 """PySpark logs to these, with a stack trace, what it also raises: at Ctrl-C, too."""
 _INSTALL: Final = "install it, as root: apt-get install openjdk-17-jre-headless (or openjdk-21-...)"
@@ -175,6 +178,29 @@ def settings(
     return options
 
 
+def choose(options: Mapping[str, str]) -> None:
+    """Have all later sessions of this process take these options of Spark's before their own.
+
+    Options for Java are added to those that it gets anyway.  Raises `SessionError` for a name that
+    is not one of Spark's, or one of `_OPTIONS`.
+    """
+    for name in options:
+        if not name.startswith("spark."):
+            raise SessionError(f"{name} is no option of Spark: their names begin with 'spark.'")
+        if name in _OPTIONS:
+            instead = f"use {_OPTIONS[name]}" if _OPTIONS[name] else "it names this program"
+            raise SessionError(f"{name} cannot be chosen: {instead}")
+    _chosen.update(options)
+
+
+def _with_chosen(options: Mapping[str, str]) -> dict[str, str]:
+    merged = {**options, **_chosen}
+    for name in merged:
+        if name.endswith(".extraJavaOptions") and name in options and name in _chosen:
+            merged[name] = f"{options[name]} {_chosen[name]}"
+    return merged
+
+
 def _temporary(folder: Path) -> tuple[str, ...]:
     """Return the option for Java's temporary folder; none at a comma, where Spark splits."""
     return () if "," in str(folder) else (shlex.quote(f"-Djava.io.tmpdir={folder}"),)
@@ -232,7 +258,7 @@ def spark_session(
     java = scratch.java_of_this_process
     with scratch.folder() as folder, Watch(java, idle_limit=IDLE_LIMIT) as watch:
         options = settings(master, folder, java_options) | sockets(master, scratch.lasting())
-        options |= dict(extra or {})
+        options = _with_chosen(options | dict(extra or {}))
         spark: SparkSession | None = None
         try:
             spark = _start(master, options, folder)

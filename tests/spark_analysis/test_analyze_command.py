@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ from typer.testing import CliRunner
 from emulation.scenario.records import Fidelity
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis import reports
+from spark_analysis.engine import session
 from testbed.app import app
 from tests.spark_analysis.runs import RunBuilder
 from tests.spark_analysis.synthetic import make_analysis, make_run, make_scenario
 from tests.spark_starts import SparkStarts
 
 COMPARED = "comparison-figures"
+JAVA = "spark.driver.extraJavaOptions"
 
 
 def write_run(folder: Path) -> Path:
@@ -50,9 +53,13 @@ def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
     twin = write_run(tmp_path / "elsewhere" / "one")
     folders = [str(each) for each in (one, empty, other, twin, tmp_path / "nowhere")]
     spark_starts = SparkStarts(monkeypatch)
+    monkeypatch.setattr(session, "_chosen", {})
     options = ["--out", str(out), "--json", "--figures"]
+    options += ["--conf", "spark.driver.memory=3g", "--conf", f"{JAVA}=-Da=b"]
     invoked = CliRunner().invoke(app, ["analyze", *folders, *options])
     assert spark_starts.count == 1, "once for both and their comparison"
+    assert spark_starts.options["spark.driver.memory"] == "3g"
+    assert re.fullmatch("-D.* -XX.* -Da=b", spark_starts.options[JAVA])
     assert invoked.exit_code == 1
     assert "has no captures: there is nothing to analyse" in invoked.stderr
     assert "no run folder" in invoked.stderr

@@ -53,6 +53,9 @@ def invoke(*arguments: str) -> tuple[int, str]:
         ("list tap", "tap is a backend, which has no parameters to list"),
         ("list six-schemes", "six-schemes is a paper, which has no parameters to list"),
         ("analyze /nowhere", "no run folder /nowhere"),
+        ("analyze . --conf spark.cores", "--conf takes KEY=VALUE, not 'spark.cores'"),
+        ("sweep roaming_field flooding --conf cores=2", "--conf: cores is no option of Spark"),
+        ("reproduce --conf spark.master=a", "spark.master cannot be chosen: use --master"),
     ],
 )
 def test_mistakes_end_with_one_line_that_says_what_to_do(line: str, message: str) -> None:

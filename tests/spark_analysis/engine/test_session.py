@@ -25,6 +25,7 @@ from spark_analysis.engine import class_data
 from spark_analysis.engine.session import (
     SOCKET_FOLDER,
     SessionError,
+    choose,
     find_master,
     java_version,
     settings,
@@ -82,6 +83,19 @@ def test_local_sessions_are_reachable_from_this_machine_only(tmp_path: Path) -> 
     assert local["spark.driver.bindAddress"] == local["spark.driver.host"] == "127.0.0.1"
     assert local["spark.ui.enabled"] == "false"
     assert local["spark.sql.shuffle.partitions"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("driver.memory", "driver.memory is no option of Spark: their names begin with 'spark.'"),
+        ("spark.master", "spark.master cannot be chosen: use --master"),
+    ],
+)
+def test_what_is_no_option_of_spark_is_refused(name: str, problem: str) -> None:
+    with pytest.raises(SessionError) as raised:
+        choose({name: "1"})
+    assert str(raised.value) == problem
 
 
 def test_a_local_session_may_wait_for_a_processor_for_hours(tmp_path: Path) -> None:
