@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from nodeapp.wire import HEADER_LENGTH, encode_addressees
-from spark_analysis.analysis import analyse
+from spark_analysis.analysis import tables_of
 from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
 from spark_analysis.measures.nodes import NODES
+from spark_analysis.measures.overhead import OVERHEAD
 from spark_analysis.measures.stages import steps
 from tests.spark_analysis.runs import RunBuilder
 
@@ -35,8 +36,8 @@ def test_a_list_is_one_frame_sent_and_addresses_those_it_names(
     run.radio(5, 6.1, two, heard_by=[1, 2])
     folder = run.write()
 
-    analysis = analyse(spark, [folder])
-    table = analysis.table("overhead").set_index("node_id")
+    overhead, described = tables_of(spark, [folder], (OVERHEAD, NODES))
+    table = overhead.to_pandas().set_index("node_id")
     counted = ["sent_frames", "received_frames", "addressed_frames"]
     assert {node: tuple(table.loc[node, counted]) for node in table.index} == {
         1: (1, 4, 3),
@@ -50,7 +51,7 @@ def test_a_list_is_one_frame_sent_and_addresses_those_it_names(
     assert table.loc[2, "sent_bytes"] == length
 
     frames = read_frames(spark, [folder / "metrics" / FRAMES_FOLDER])
-    nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
+    nodes = spark.createDataFrame(described.to_pandas(), NODES.schema)
     found = steps(frames, nodes).orderBy("step").collect()
     assert [row["node_id"] for row in found] == [1, 2, 2, 4, 4]  # the way over node 2
     assert sum(row["seconds"] for row in found) == pytest.approx(0.022)

@@ -25,9 +25,13 @@ NONE = dict.fromkeys(("transmit", "receive", "overhear", "idle", "sleep", "off")
 
 
 @pytest.fixture(scope="module")
-def analysis(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
-    """Return that of a run with two deliveries to a station whose battery lasts for 30 s."""
-    run = RunBuilder(tmp_path_factory.mktemp("runs") / "x", nodes=2)
+def analysed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Analysis]:
+    """Return that of a run with two deliveries to a station whose battery lasts for 30 s.
+
+    And that of one that counts no energy.
+    """
+    root = tmp_path_factory.mktemp("runs")
+    run = RunBuilder(root / "x", nodes=2)
     run.subscribe(2, 1.0, ["a"])
     for sequence in range(1, 5):
         time = 5.0 + 10.0 * sequence
@@ -42,7 +46,16 @@ def analysis(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> A
         NONE | {"node": "sta2", "overhear": 10.0, "idle": 20.0, "off": 30.0, "empty": 30.0},
     ]
     (folder / "energy.json").write_text(json.dumps({"format": 1, "stations": stations}))
-    return analyse(spark, [folder])
+    plain = RunBuilder(root / "plain", nodes=2)
+    plain.subscribe(2, 1.0, ["a"])
+    plain.publish(1, 5.0, 1, ["a"])
+    both = analyse(spark, [folder, plain.write()])
+    return [both.of(each) for each in both.runs]
+
+
+@pytest.fixture
+def analysis(analysed: list[Analysis]) -> Analysis:
+    return analysed[0]
 
 
 @pytest.fixture
@@ -74,11 +87,8 @@ def test_the_report_has_a_tile_a_table_and_the_empty_battery(
     assert "sta2: battery empty" in page
 
 
-def test_runs_that_count_no_energy_have_none(spark: SparkSession, tmp_path: Path) -> None:
-    run = RunBuilder(tmp_path / "x", nodes=2)
-    run.subscribe(2, 1.0, ["a"])
-    run.publish(1, 5.0, 1, ["a"])
-    analysis = analyse(spark, [run.write()])
+def test_runs_that_count_no_energy_have_none(analysed: list[Analysis]) -> None:
+    analysis = analysed[1]
     tables = RunTables(analysis, analysis.runs[0])
     assert tables.table("energy").empty
     assert tiles(tables, [JOULES_PER_DELIVERY]) == []

@@ -69,7 +69,12 @@ def test_every_frame_of_every_hop_is_counted_by_what_it_is_for(
     folder = run.write()
     used = {"node": "sta1", "program": "mosquitto", "cpu_seconds": 0.25, "memory": 3_000_000}
     (folder / "usage.json").write_text(json.dumps({"processes": [used]}))
-    analysis = analyse(spark, [folder])
+    flood = RunBuilder(tmp_path / "flood")
+    flood.subscribe(3, 1.0, ["topic=traffic"])
+    flood.publish(1, 5.0, 1, ["topic=traffic"])
+    flood.radio(1, 5.01, flood.event_frame((1, 1)), heard_by=[2])
+    both = analyse(spark, [folder, flood.write()])
+    analysis, other = (both.of(each) for each in both.runs)
 
     overhead = analysis.table("overhead")
     sent = overhead[overhead["sent_frames"] > 0]
@@ -108,14 +113,7 @@ def test_every_frame_of_every_hop_is_counted_by_what_it_is_for(
     assert "hops not known (1)" in legend(distribution(tables))
     shown = [str(cell).replace("\u202f", " ") for cell in usage_table(tables)[0].rows[0]]
     assert shown == ["mosquitto", "1", "250 ms", "250 ms", "3 MB", "3 MB"]
-
-
-def test_a_protocols_run_has_none_of_it(spark: SparkSession, tmp_path: Path) -> None:
-    run = RunBuilder(tmp_path / "flood")
-    run.subscribe(3, 1.0, ["topic=traffic"])
-    run.publish(1, 5.0, 1, ["topic=traffic"])
-    run.radio(1, 5.01, run.event_frame((1, 1)), heard_by=[2])
-    analysis = analyse(spark, [run.write()])
-    tables = RunTables(analysis, analysis.runs[0])
+    # That of a protocol has none of it.
+    tables = RunTables(other, other.runs[0])
     assert carried_table(tables) == usage_table(tables) == []
-    assert analysis.table("overhead")["kind_name"].unique().tolist() == ["EVENT"]
+    assert other.table("overhead")["kind_name"].unique().tolist() == ["EVENT"]

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from emulation.scenario.faults import Fault
 from spark_analysis.analysis import analyse
-from spark_analysis.engine.results import RunTables
+from spark_analysis.engine.results import Analysis, RunTables
 from spark_analysis.measures.recovery import (
     FAULTS_RECOVERED,
     FAULTS_RECOVERED_LIVING,
@@ -67,27 +67,21 @@ def test_less_than_a_window_before_the_last_event_tells_nothing() -> None:
     assert recovery([*most, last._replace(received=9)], 10.0, 60.0) == Recovery(1.0, 1.0, 0.0)
 
 
-@pytest.mark.spark
-def test_faults_after_the_end_did_not_happen(spark: SparkSession, tmp_path: Path) -> None:
-    run = RunBuilder(tmp_path / "x", nodes=2, duration=40.0)
+def ended(folder: Path) -> Path:
+    """Write a run that ended before its second fault."""
+    run = RunBuilder(folder / "ended", nodes=2, duration=40.0)
     run.publish(1, 5.0, 1, ["a"])
     folder = run.write(lasted=20.0)
     faults = tuple(
         Fault(kind="radio", start=start, end=start + 20, nodes=("sta2",)) for start in (10.0, 25.0)
     )
     run.scenario().model_copy(update={"faults": faults}).save(folder / "scenario.json")
-    analysis = analyse(spark, [folder])
-    found = analysis.table("recovery")
-    assert found[["start", "end"]].values.tolist() == [[10.0, 20.0]]
-    (tables,) = (RunTables(analysis, run) for run in analysis.runs)
-    assert FAULTS_RECOVERED.cell(tables) == "\N{EN DASH}"
+    return folder
 
 
-@pytest.mark.spark
-def test_deliveries_are_expected_at_receivers_that_are_up(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    run = RunBuilder(tmp_path / "x", nodes=3, duration=40.0)
+def restarted(folder: Path) -> Path:
+    """Write a run in which a receiver crashes, a radio is off, and a link fails."""
+    run = RunBuilder(folder / "restarted", nodes=3, duration=40.0)
     for node in (2, 3):
         run.subscribe(node, 1.0, ["a"])
     run.subscribe(2, 12.0, ["a"])  # nobody hears that
@@ -106,36 +100,15 @@ def test_deliveries_are_expected_at_receivers_that_are_up(
         Fault(kind="link", start=30, end=35, nodes=("sta1", "sta2"), text="link sta1 sta2 at 30"),
     )
     run.scenario().model_copy(update={"faults": faults}).save(folder / "scenario.json")
-    analysis = analyse(spark, [folder])
-    delivery = analysis.table("delivery")
-    due = delivery[delivery["expected"]].groupby("receiver")["sequence"].apply(sorted)
-    assert due.to_dict() == {2: [1, 4, 5, 6, 7], 3: [1, 2, 3, 4, 6, 7]}
-    assert analysis.table("summary")["delivery_ratio"].tolist() == [9 / 11]
-    summary = analysis.table("summary")
-    assert summary["recovery"].tolist() == [0.0], "of the faults that it recovers from"
-    assert summary["recovered"].tolist() == [2 / 3], "and the share of these"
-    found = analysis.table("recovery")
-    assert found["living_recovery"].isna().tolist() == [False, False, True]
-    columns = [name for name in map(str, found) if name.startswith("living_")]
-    found = found.drop(columns=["run", "fault", "text", "start", "end", *columns])
-    assert found[:2].values.tolist() == [
-        ["crash", "sta2", 1.0, 1.0, 0.0],
-        ["radio", "sta3", 1.0, 1.0, 0.0],
-    ]
-    assert found["lowest"][2] == 0.0
-    assert math.isnan(found["recovery"][2])
-    (tables,) = (RunTables(analysis, run) for run in analysis.runs)
-    assert FAULTS_RECOVERED.cell(tables) == "2 of 3"
-    page = write_report(analysis, analysis.runs[0]).read_text()
-    assert "crash sta2 at 10 for 5" in page
-    assert "Faults of the scenario are shaded" in page
-    assert re.search(r"came back after 2 of 3 faults, after 0\ss on average of these", page)
+    return folder
 
 
-@pytest.mark.spark
-def test_what_the_dead_publish_is_told_apart(spark: SparkSession, tmp_path: Path) -> None:
-    # Of publishers 1 and 3, node 3 is killed for good at 20 s; a second later 1 is as before.
-    run = RunBuilder(tmp_path / "x", nodes=3, duration=60.0)
+def killed(folder: Path) -> Path:
+    """Write a run in which, of publishers 1 and 3, node 3 is killed for good at 20 s.
+
+    A second later node 1 is as before.
+    """
+    run = RunBuilder(folder / "killed", nodes=3, duration=60.0)
     run.subscribe(2, 1.0, ["a"])
     for sequence, time in enumerate(range(2, 55), start=1):
         for publisher in (1, 3):
@@ -145,15 +118,64 @@ def test_what_the_dead_publish_is_told_apart(spark: SparkSession, tmp_path: Path
     folder = run.write()
     fault = Fault(kind="crash", start=20, nodes=("sta3",), text="crash sta3 at 20")
     run.scenario().model_copy(update={"faults": (fault,)}).save(folder / "scenario.json")
-    analysis = analyse(spark, [folder])
-    (row,) = analysis.table("recovery").to_dict("records")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def analysed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Analysis]:
+    """Return the runs above, analysed together, by name."""
+    root = tmp_path_factory.mktemp("runs")
+    analysis = analyse(spark, [write(root) for write in (ended, restarted, killed)])
+    return {run.name: analysis.of(run) for run in analysis.runs}
+
+
+@pytest.mark.spark
+def test_faults_after_the_end_did_not_happen(analysed: dict[str, Analysis]) -> None:
+    analysis = analysed["ended"]
+    tables = RunTables(analysis, analysis.runs[0])
+    assert tables.table("recovery")[["start", "end"]].values.tolist() == [[10.0, 20.0]]
+    assert FAULTS_RECOVERED.cell(tables) == "\N{EN DASH}"
+
+
+@pytest.mark.spark
+def test_deliveries_are_expected_at_receivers_that_are_up(analysed: dict[str, Analysis]) -> None:
+    analysis = analysed["restarted"]
+    tables = RunTables(analysis, analysis.runs[0])
+    delivery = tables.table("delivery")
+    due = delivery[delivery["expected"]].groupby("receiver")["sequence"].apply(sorted)
+    assert due.to_dict() == {2: [1, 4, 5, 6, 7], 3: [1, 2, 3, 4, 6, 7]}
+    summary = tables.table("summary")
+    assert summary["delivery_ratio"].tolist() == [9 / 11]
+    assert summary["recovery"].tolist() == [0.0], "of the faults that it recovers from"
+    assert summary["recovered"].tolist() == [2 / 3], "and the share of these"
+    found = tables.table("recovery")
+    assert found["living_recovery"].isna().tolist() == [False, False, True]
+    columns = [name for name in map(str, found) if name.startswith("living_")]
+    found = found.drop(columns=["run", "fault", "text", "start", "end", *columns])
+    assert found[:2].values.tolist() == [
+        ["crash", "sta2", 1.0, 1.0, 0.0],
+        ["radio", "sta3", 1.0, 1.0, 0.0],
+    ]
+    assert found["lowest"][2] == 0.0
+    assert math.isnan(found["recovery"][2])
+    assert FAULTS_RECOVERED.cell(tables) == "2 of 3"
+    page = write_report(analysis, tables.run).read_text()
+    assert "crash sta2 at 10 for 5" in page
+    assert "Faults of the scenario are shaded" in page
+    assert re.search(r"came back after 2 of 3 faults, after 0\ss on average of these", page)
+
+
+@pytest.mark.spark
+def test_what_the_dead_publish_is_told_apart(analysed: dict[str, Analysis]) -> None:
+    analysis = analysed["killed"]
+    tables = RunTables(analysis, analysis.runs[0])
+    (row,) = tables.table("recovery").to_dict("records")
     assert math.isnan(row["recovery"])
     assert (row["living_before"], row["living_lowest"]) == (1.0, 0.8)
     assert row["living_recovery"] == pytest.approx(1.1)
-    assert analysis.table("summary")["recovered"].tolist() == [0.0]
-    assert analysis.table("summary")["recovered_living"].tolist() == [1.0]
-    (tables,) = (RunTables(analysis, run) for run in analysis.runs)
+    assert tables.table("summary")["recovered"].tolist() == [0.0]
+    assert tables.table("summary")["recovered_living"].tolist() == [1.0]
     assert FAULTS_RECOVERED.cell(tables) == "0 of 1"
     assert FAULTS_RECOVERED_LIVING.cell(tables) == "1 of 1"
-    page = write_report(analysis, analysis.runs[0]).read_text()
+    page = write_report(analysis, tables.run).read_text()
     assert re.search(r"came back after 0 of 1 faults; among the living after 1 of 1\.", page)

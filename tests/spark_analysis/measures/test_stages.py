@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.wire import ANY_NODE, BROADCAST, Frame
-from spark_analysis.analysis import analyse
+from spark_analysis.analysis import tables_of
 from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
 from spark_analysis.engine.tuning import tuned
 from spark_analysis.measures.nodes import NODES
@@ -229,9 +229,9 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
         run.publish(2, 40.0, 1, ["traffic"])
         run.notify(3, 40.1, (2, 1), hops=1)  # its frames are in no capture
         folders.append(run.write())
-    analysis = analyse(spark, folders)
-    frames = read_frames(spark, [run.metrics / FRAMES_FOLDER for run in analysis.runs])
-    nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
+    (described,) = tables_of(spark, folders, (NODES,))
+    frames = read_frames(spark, [folder / "metrics" / FRAMES_FOLDER for folder in folders])
+    nodes = spark.createDataFrame(described.to_pandas(), NODES.schema)
     runs = spark.createDataFrame([(name, EPOCH, 60.0) for name in ("real", "ideal")],
                                  "run string, epoch_ns long, duration double")  # fmt: skip
     with tuned(spark, []):
