@@ -26,6 +26,9 @@ from xml.etree import ElementTree
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from spark_analysis.report.fonts import font_settings
 
 INK: Final = "#1b1f24"
 MUTED: Final = "#5b6470"
@@ -162,7 +165,9 @@ def write_print(figure: Figure, stem: Path, title: str) -> list[Path]:
     with style(salt=stem.name):
         settle(figure)
         dates = {"CreationDate": None, "Creator": None, "Producer": None}
-        figure.savefig(pdf, facecolor=PAPER, metadata={**dates, "Title": title})
+        texts = "".join(text.get_text() for text in figure.findobj(Text))
+        with matplotlib.rc_context(font_settings(texts)):
+            figure.savefig(pdf, facecolor=PAPER, metadata={**dates, "Title": title})
         figure.savefig(picture, facecolor=PAPER, dpi=160)
     write_svg(figure, drawing, title)
     return [pdf, drawing, picture]

@@ -17,6 +17,7 @@ import typer
 from typer.testing import CliRunner
 
 from spark_analysis.sweeps.folder import SweepFolder
+from spark_analysis.sweeps.page import QUANTITIES
 from spark_analysis.sweeps.spec import SweepSpec
 from spark_analysis.sweeps.sweep import Progress, SweepOutcome
 from testbed.app import app as command_line
@@ -57,7 +58,9 @@ def test_the_end_of_a_sweep_is_printed(
     app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures: dict[str, str] = {}
-    results = [synthetic(), pd.DataFrame()]
+    rows = synthetic()
+    rows[[each.column for each in QUANTITIES if each.column != "delivery_ratio"]] = float("nan")
+    results = [rows, pd.DataFrame()]  # with one figure
     problems = {f"flooding seed={seed}": "odd" for seed in range(7)}
 
     def pretend(spec: SweepSpec, folder: Path, *, progress: Any, **_: Any) -> SweepOutcome:
@@ -74,7 +77,7 @@ def test_the_end_of_a_sweep_is_printed(
     assert "running: 1 of 2" in done.output
     assert f"report: {tmp_path / 's' / 'sweep.html'}" in done.output
     assert "more runs with problems: 2" in done.output
-    results.insert(0, synthetic())
+    results.insert(0, rows)
     outcome = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert outcome["report"] == str(tmp_path / "s" / "sweep.html")
     assert (outcome["runs"], outcome["failures"]) == (12, {})
