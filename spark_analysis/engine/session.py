@@ -71,7 +71,7 @@ _DRIVER_OPTIONS: Final = (
     "-Xmn512m",
 )
 """Not for executors, which have less memory and log to files of their own."""
-_OPTIONS: Final = {"spark.master": "--master", "spark.app.name": None}
+_RESERVED: Final = {"spark.master": "--master", "spark.app.name": None}
 """Spark's options that are not chosen by `choose`, and the option of commands that does it."""
 _chosen: dict[str, str] = {}
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
@@ -182,13 +182,13 @@ def choose(options: Mapping[str, str]) -> None:
     """Have all later sessions of this process take these options of Spark's before their own.
 
     Options for Java are added to those that it gets anyway.  Raises `SessionError` for a name that
-    is not one of Spark's, or one of `_OPTIONS`.
+    is not one of Spark's, or one of `_RESERVED`.
     """
     for name in options:
         if not name.startswith("spark."):
             raise SessionError(f"{name} is no option of Spark: their names begin with 'spark.'")
-        if name in _OPTIONS:
-            instead = f"use {_OPTIONS[name]}" if _OPTIONS[name] else "it names this program"
+        if name in _RESERVED:
+            instead = f"use {_RESERVED[name]}" if _RESERVED[name] else "it names this program"
             raise SessionError(f"{name} cannot be chosen: {instead}")
     _chosen.update(options)
 

@@ -52,7 +52,8 @@ def test_a_datagram_waits_for_its_entry_and_no_arp_is_sent(
     alive = Replaced(tmp_path / "ready")
     words = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"  # which says hello by itself
     words += " && ip link add v0 type veth peer name p0 && ip addr add 10.0.0.1/8 dev v0"
-    words += " && ip link set v0 up && ip link set p0 up"
+    # In this order v0 sends at once; else it drops what it has until the kernel sees its carrier.
+    words += " && ip link set p0 up && ip link set v0 up"
     with new_network_namespace():
         subprocess.run(words, shell=True, check=True)
         node = {"pid": os.getpid(), "interface": "v0", "address": "10.0.0.1", "mac": TARGET}
