@@ -263,7 +263,6 @@ def spark_session(
         try:
             spark = _start(master, options, folder)
             watch.idle_limit = None  # from now on it may wait for work
-            spark.dataSource.register(PcapDataSource)
             yield spark
         except KeyboardInterrupt:
             _end_java()
@@ -372,14 +371,31 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
             reason = next((line for line in lines if "rror" in line or "xception" in line), error)
             limits = low_limits()
             why = f"{first_line(reason)} ({limits})" if limits else first_line(reason)
-            raise SessionError(f"Spark does not start: {why}") from None
+            raise SessionError(f"Spark does not start: {why}{_doubts()}") from None
     try:
-        return SparkSession.builder.getOrCreate()
-    except Py4JError:
-        # The context has given up meanwhile.
+        spark = SparkSession.builder.getOrCreate()
+        spark.dataSource.register(PcapDataSource)
+    except (PySparkException, Py4JError) as error:
+        # The context has given up meanwhile, or an option has a value that it cannot have.
         if SparkContext._active_spark_context is not None:
             SparkContext._active_spark_context.stop()
+        if isinstance(error, PySparkException):
+            raise SessionError(f"Spark does not start: {_cause(error)}{_doubts()}") from None
         raise SessionError(f"the Spark master {master} does not accept this program") from None
+    return spark
+
+
+def _cause(error: BaseException) -> str:
+    """Return why an exception was raised in Java, in the words of the first one."""
+    while (before := getattr(error, "_cause", None)) is not None:
+        error = before
+    return first_line(error)
+
+
+def _doubts() -> str:
+    """Return which options may be wrong, in brackets; nothing if none was chosen."""
+    chosen = ", ".join(f"{name}={value}" for name, value in _chosen.items())
+    return f" (chosen: {chosen})" if chosen else ""
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:

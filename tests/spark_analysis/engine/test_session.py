@@ -138,10 +138,17 @@ def test_sockets_of_tasks_are_in_that_folder(spark: SparkSession) -> None:
 
 
 AGAIN = """
-from spark_analysis.engine.session import spark_session
+from spark_analysis.engine.session import SessionError, choose, spark_session
 for _ in range(2):
     with spark_session("local[1]") as spark:
         print(spark.sparkContext.parallelize(range(4), 2).map(abs).sum())
+for value in ("few", "3"):
+    choose({"spark.sql.shuffle.partitions": value})
+    try:
+        with spark_session("local[1]") as spark:
+            print(spark.conf.get("spark.sql.shuffle.partitions"))
+    except SessionError as error:
+        print(error)
 """
 
 
@@ -153,7 +160,10 @@ def test_a_process_may_start_one_session_after_the_other() -> None:
             [sys.executable, "-c", AGAIN], cwd=PROJECT, env=os.environ | {"TMPDIR": folder},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert done.stdout == "6\n6\n", done.stderr
+        *fine, refused, chosen = done.stdout.splitlines()
+        assert (fine, chosen) == (["6", "6"], "3"), done.stderr
+        assert refused.startswith("Spark does not start: ")
+        assert refused.endswith(" (chosen: spark.sql.shuffle.partitions=few)")
         assert not list(Path(folder).iterdir())
 
 
