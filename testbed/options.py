@@ -140,10 +140,15 @@ def print_error(message: str) -> None:
 
 def assignment(word: str, option: str = "--set", form: str = "KEY=VALUE") -> tuple[str, str]:
     """Return the name of a parameter, and the value that an option gives it."""
+    key, value = _pair(word, option, form)
+    return key.replace("-", "_"), value
+
+
+def _pair(word: str, option: str, form: str = "KEY=VALUE") -> tuple[str, str]:
     key, separator, value = word.partition("=")
     if not separator or not key:
         fail(f"{option} takes {form}, not {word!r}", USAGE)
-    return key.replace("-", "_"), value
+    return key, value
 
 
 def configure_spark(words: list[str] | None) -> None:
@@ -152,12 +157,9 @@ def configure_spark(words: list[str] | None) -> None:
         return
     from spark_analysis.engine.session import SessionError, choose
 
-    pairs = [word.partition("=") for word in words]
-    for (key, separator, _), word in zip(pairs, words, strict=True):
-        if not key or not separator:
-            fail(f"--conf takes KEY=VALUE, not {word!r}", USAGE)
+    options = dict(_pair(word, "--conf") for word in words)
     try:
-        choose({key: value for key, _, value in pairs})
+        choose(options)
     except SessionError as error:
         fail(f"--conf: {error}", USAGE)
 

@@ -194,11 +194,12 @@ def choose(options: Mapping[str, str]) -> None:
 
 
 def _with_chosen(options: Mapping[str, str]) -> dict[str, str]:
-    merged = {**options, **_chosen}
-    for name in merged:
-        if name.endswith(".extraJavaOptions") and name in options and name in _chosen:
-            merged[name] = f"{options[name]} {_chosen[name]}"
-    return merged
+    added = {
+        name: f"{options[name]} {value}"
+        for name, value in _chosen.items()
+        if name.endswith(".extraJavaOptions") and name in options
+    }
+    return {**options, **_chosen, **added}
 
 
 def _temporary(folder: Path) -> tuple[str, ...]:

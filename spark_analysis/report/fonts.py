@@ -34,7 +34,7 @@ _FAMILY_NAMES: Final = frozenset({1, 16})
 def font_settings(texts: str) -> dict[Any, Any]:
     """Return Matplotlib's settings with which these characters are written in the small fonts.
 
-    None if they lack one, or there is nowhere to keep them.
+    Without settings these fonts lack one of them, or there is nowhere to keep the fonts.
     """
     if any(all(ord(letter) not in kept for kept in _KEPT) for letter in {*texts} - {"\n"}):
         return {}

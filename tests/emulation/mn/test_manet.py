@@ -91,8 +91,10 @@ DAEMONS: Final = {
 }
 
 
-@pytest.mark.root
-@pytest.mark.parametrize("protocol", DAEMONS)
+@pytest.mark.parametrize(
+    "protocol",
+    [pytest.param(name, marks=[pytest.mark.root] * (name == "batmand")) for name in DAEMONS],
+)
 def test_a_daemon_gets_its_radio_its_arguments_and_forwarding(
     protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
