@@ -49,7 +49,8 @@ LATEST: Final = 40
 """Half seconds within which every change begins."""
 
 T = TypeVar("T")
-Draw = Callable[[st.SearchStrategy[Any]], Any]
+Strategy = st.SearchStrategy[Any]
+Draw = Callable[[Strategy], Any]
 
 # Two rules of hypothesis.  Its shrinker drops an element of a list well if the element takes at
 # most four draws.  And no range reaches 100: among larger numbers it prefers those that it reads

@@ -14,6 +14,7 @@ within its range (a unit disk without collisions), so that whatever is lost, the
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +32,7 @@ from emulation.check.design import (
     Design,
     Draw,
     DrawnNetwork,
+    Strategy,
     at,
 )
 from emulation.check.draw_faults import faults
@@ -120,9 +122,29 @@ _CONDITIONS: Final = (
 )
 
 
-def _filters(needs_topic: bool) -> st.SearchStrategy[tuple[Any, ...]]:
+# A strategy costs more to make than to draw from: each is made once.
+
+
+@functools.cache
+def _wanted(needs_topic: bool) -> Strategy:
     topics = _TOPICS if needs_topic else ((), *_TOPICS)
-    return st.sampled_from([topic + conditions for conditions in _CONDITIONS for topic in topics])
+    filters = [topic + conditions for conditions in _CONDITIONS for topic in topics]
+    element = st.tuples(NUMBER, st.sampled_from(filters), BEGIN, _length_or_none)
+    return st.lists(element, min_size=1, max_size=6)
+
+
+_publications_while = st.lists(st.tuples(NUMBER, BEGIN, _event), max_size=4)
+_last_publications = st.lists(st.tuples(NUMBER, _event), min_size=1, max_size=3)
+
+
+@functools.cache
+def _points(most: int) -> Strategy:
+    return st.integers(1, most)
+
+
+@functools.cache
+def _places(low: int, high: int) -> Strategy:
+    return st.lists(_place, min_size=low, max_size=high)
 
 
 @st.composite
@@ -201,7 +223,7 @@ def _field(draw: Draw, design: Design) -> DrawnNetwork:
     """Draw stations on a field, or hosts on a switch if the protocol is made for these."""
     low, high = design.nodes
     wired = design.service.promises.wired
-    places = draw(st.lists(_place, min_size=low, max_size=high))
+    places = draw(_places(low, high))
     homes = _homes(draw(_spread(places)), design.service.promises.reach)
     ways = _ways(homes, () if wired else draw(_motions))
     nodes = tuple(
@@ -215,9 +237,9 @@ def _field(draw: Draw, design: Design) -> DrawnNetwork:
 def _mesh(draw: Draw, design: Design) -> DrawnNetwork:
     """Draw access points in a square, each with its broker, and stations beside them."""
     low, high = design.nodes
-    count = draw(st.integers(1, min(POINTS, high - 1)))
+    count = draw(_points(min(POINTS, high - 1)))
     positions = [(SPACING * (index % 2), SPACING * (index // 2)) for index in range(count)]
-    places = draw(st.lists(_place, min_size=max(low - count, 1), max_size=high - count))
+    places = draw(_places(max(low - count, 1), high - count))
     homes = [place.beside(positions[place.back % count], STEP) for place in places]
     ways = _ways(homes, draw(_motions))
     brokers = [
@@ -235,7 +257,7 @@ def _mesh(draw: Draw, design: Design) -> DrawnNetwork:
     return DrawnNetwork((*brokers, *clients), clients, points, None)
 
 
-def _spread(places: list[_Place]) -> st.SearchStrategy[list[_Place]]:
+def _spread(places: list[_Place]) -> Strategy:
     """Return the places, or with the same chance those of a long chain in the direction of x."""
     chain = [place._replace(back=0, along=abs(place.along)) for place in places]
     return st.sampled_from((places, chain))
@@ -274,10 +296,7 @@ def _ways(
 
 def _subscriptions(draw: Draw, design: Design, clients: Sequence[NodeSpec]) -> list[Operation]:
     """Draw who subscribes to what, and unsubscribes."""
-    filters = _filters(design.service.needs_topic)
-    drawn = draw(
-        st.lists(st.tuples(NUMBER, filters, BEGIN, _length_or_none), min_size=1, max_size=6)
-    )
+    drawn = draw(_wanted(design.service.needs_topic))
     operations = []
     for number, (who, wanted, begin, length) in enumerate(drawn, start=1):
         common = {"node": at(clients, who).id, "subscription": number}
@@ -290,13 +309,13 @@ def _subscriptions(draw: Draw, design: Design, clients: Sequence[NodeSpec]) -> l
 
 def _publications(draw: Draw, clients: Sequence[NodeSpec]) -> list[Operation]:
     """Draw who publishes what while things change; `_numbered` gives sequence numbers."""
-    drawn = draw(st.lists(st.tuples(NUMBER, BEGIN, _event), max_size=4))
+    drawn = draw(_publications_while)
     return [_publish(HALF * begin, clients, who, event) for who, begin, event in drawn]
 
 
 def _last(draw: Draw, clients: Sequence[NodeSpec], settled: float) -> list[Operation]:
     """Draw who publishes what when all is still."""
-    drawn = draw(st.lists(st.tuples(NUMBER, _event), min_size=1, max_size=3))
+    drawn = draw(_last_publications)
     return [
         _publish(settled + HALF + EVERY * turn + BETWEEN * index, clients, who, event)
         for index, (who, event) in enumerate(drawn)

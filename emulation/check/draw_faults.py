@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from emulation.check.design import (
     Design,
     Draw,
     DrawnNetwork,
+    Strategy,
     at,
 )
 from emulation.check.forging import CHANGES, forged
@@ -46,20 +48,26 @@ def faults(draw: Draw, design: Design, network: DrawnNetwork) -> tuple[Fault, ..
     kinds = _kinds(design, network)
     drawn: list[Fault] = []
     if kinds:
-        how = st.sampled_from([(kind, length) for length in LENGTHS for kind in kinds])
-        element = st.tuples(how, NUMBER, NUMBER, BEGIN)
-        choices = draw(st.lists(element, max_size=MOST_FAULTS))
-        drawn += _failing(design, network, choices)
+        drawn += _failing(design, network, draw(_failures(kinds)))
     if design.frames:
-        frame = st.integers(0, len(design.frames) - 1)
-        change = st.integers(0, len(CHANGES) - 1)
-        element = st.tuples(frame, change, NUMBER, BEGIN)
-        choices = draw(st.lists(element, max_size=MOST_FORGED))
+        choices = draw(_forgeries(len(design.frames)))
         drawn += [_stranger(design, network, *choice) for choice in choices]
     return tuple(sorted(drawn, key=lambda fault: fault.start))
 
 
-def _kinds(design: Design, network: DrawnNetwork) -> list[Any]:
+@functools.cache
+def _failures(kinds: tuple[Any, ...]) -> Strategy:
+    how = st.sampled_from([(kind, length) for length in LENGTHS for kind in kinds])
+    return st.lists(st.tuples(how, NUMBER, NUMBER, BEGIN), max_size=MOST_FAULTS)
+
+
+@functools.cache
+def _forgeries(frames: int) -> Strategy:
+    frame, change = st.integers(0, frames - 1), st.integers(0, len(CHANGES) - 1)
+    return st.lists(st.tuples(frame, change, NUMBER, BEGIN), max_size=MOST_FORGED)
+
+
+def _kinds(design: Design, network: DrawnNetwork) -> tuple[Any, ...]:
     """Return the kinds to draw from; those of disturbed links with what is done to packets."""
     kinds: list[Any] = [
         kind
@@ -68,7 +76,7 @@ def _kinds(design: Design, network: DrawnNetwork) -> list[Any]:
     ]
     if "disturb" in design.faults and not network.points:
         kinds += DISTURBED
-    return kinds
+    return tuple(kinds)
 
 
 def _failing(design: Design, network: DrawnNetwork, choices: Any) -> Iterator[Fault]:

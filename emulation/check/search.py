@@ -43,7 +43,7 @@ FORGED: Final = 3
 """... so many of each kind, ..."""
 LARGEST: Final = LONGEST // 2
 """... of so many bytes at most: a changed one may be longer."""
-COLLECTING: Final = 2
+COLLECTING: Final = 5
 """Chunks between garbage collections: a simulation's objects form cycles, and fill megabytes."""
 _HOW: Final = settings(
     max_examples=CHUNK,
