@@ -85,10 +85,10 @@ def clean(root: Path | None = None) -> list[str]:
 def java_of_this_process() -> list[psutil.Process]:
     """Return the processes of Java that this one has started, and those of their workers."""
     processes = []
-    for process in psutil.Process().children():
+    for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error, OSError):
-            if TOLD_BY_JAVA in process.environ():
-                processes += [process, *process.children(recursive=True)]
+            if TOLD_BY_JAVA in process.environ():  # which workers inherit
+                processes.append(process)
     return processes
 
 

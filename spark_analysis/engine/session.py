@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
-from py4j.java_gateway import JavaClass, JavaGateway, JavaMember, JVMView  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -38,6 +37,7 @@ from emulation.network.liveness import IDLE_LIMIT, Watch
 from emulation.network.processes import end_processes, ended
 from spark_analysis.captures.source import PcapDataSource
 from spark_analysis.engine import class_data, scratch
+from spark_analysis.engine.gateway import ROOT, environment, remember_names
 from spark_analysis.errors import AnalysisError, first_line
 
 MINIMUM_JAVA: Final = 17
@@ -46,8 +46,6 @@ MASTER_TIMEOUT: Final = 5.0
 """Seconds for a standalone master to accept a connection."""
 SOCKET_FOLDER: Final = 61
 """Characters that Spark allows in the path of a folder of sockets."""
-ROOT: Final = Path(__file__).resolve().parents[2]
-"""Folder that the project's packages are imported from."""
 _LOCAL: Final = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?")
 _JAVA_OPTIONS: Final = (
     # G1's threads compete with the work for processors; pauses do not matter here.
@@ -349,7 +347,7 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
         # An exception would leave Java behind, and PySpark sets a handler of SIGINT that asks Java
         # to cancel its jobs, even in the middle of another question.
         undisturbed(_ask_java_to_end),
-        _environment(local=master.startswith("local")),
+        environment(local=master.startswith("local")),
         scratch.instead_of_tmp(folder),  # PySpark makes a file, and removes it if it is not killed
         log.open("w") as errors,
     ):
@@ -402,68 +400,6 @@ def _doubts() -> str:
 def _not_of_py4j(record: logging.LogRecord) -> bool:
     """Return whether a record is not of py4j, whose lost connections go to the root logger."""
     return record.module != "java_gateway"
-
-
-@contextmanager
-def _environment(local: bool) -> Iterator[None]:
-    """Give the Java machine, which copies the environment when it starts, what it needs.
-
-    It hands PYTHONPATH on to the workers, and takes its address from SPARK_LOCAL_IP before it
-    reads any configuration.
-    """
-    inherited = os.environ.get("PYTHONPATH")
-    variables = {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *([inherited] if inherited else [])]),
-    }
-    if local:
-        variables |= {"SPARK_LOCAL_IP": "127.0.0.1"}
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def remember_names(gateway: JavaGateway) -> None:
-    """Have a gateway ask Java once for each class and each static method.
-
-    Every column expression of PySpark names a class (`sf.col` does it twice), and py4j asks Java
-    each time what the name means; Java looks for it in all of Spark's 280 archives.  An analysis
-    asks two thousand times for some eighty names, which takes longer than optimising its queries.
-    """
-    view = gateway.jvm
-    if not isinstance(view, _RememberingView):
-        gateway.jvm = _RememberingView(view)
-
-
-class _RememberingView(JVMView):  # type: ignore[misc]
-    """Classes that were looked up are attributes, for which Python does not ask again."""
-
-    def __init__(self, view: JVMView) -> None:
-        self.__dict__.update(view.__dict__)
-
-    def __getattr__(self, name: str) -> Any:
-        member = super().__getattr__(name)
-        # What is a package now may be a class later, and costs next to nothing.
-        if isinstance(member, JavaClass):
-            member = self.__dict__[name] = _RememberingClass(member._fqn, member._gateway_client)
-        return member
-
-
-class _RememberingClass(JavaClass):  # type: ignore[misc]
-    def __getattr__(self, name: str) -> Any:
-        member = super().__getattr__(name)
-        # A static field may have another value next time.
-        if isinstance(member, JavaMember):
-            self.__dict__[name] = member
-        return member
 
 
 @contextmanager

@@ -1,16 +1,18 @@
-"""Names of Java's classes and static methods: asked for once, and as before otherwise."""
+"""Java's classes and static methods are asked for once; workers get what is installed."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from py4j.clientserver import JavaClient  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark_analysis.engine.session import remember_names
+from spark_analysis.engine.gateway import remember_names
 
 pytestmark = pytest.mark.spark
 LOOKUP = "r\n"
@@ -56,6 +58,12 @@ def test_what_may_change_or_is_not_there_is_asked_for_again(
     for _ in range(2):
         with pytest.raises(Py4JError):
             getattr(jvm, "java.lang.Math").maximum(2, 3)
+
+
+def test_workers_import_what_is_installed_which_is_compiled(spark: SparkSession) -> None:
+    (path,) = spark.sparkContext.parallelize([0], 1).map(lambda _: pyspark.__file__).collect()
+    assert path == pyspark.__file__
+    assert Path(path).is_file()  # in no archive
 
 
 def test_a_gateway_remembers_once(spark: SparkSession) -> None:
