@@ -196,6 +196,11 @@ def _scope(path: Path, file: str) -> str:
     return next((mark for mark in (MACHINE, ALONE, SPARK) if mark in text), file)
 
 
+def pytest_sessionfinish() -> None:
+    """Leave the garbage to the end of the process: pytest would look for it five times."""
+    gc.freeze()
+
+
 def pytest_runtest_teardown() -> None:
     """Undo `--quiet`, which is of a process: commands of several tests share one."""
     if (options := sys.modules.get("testbed.options")) is not None:

@@ -26,8 +26,8 @@ IDLE_LIMIT: Final = 180.0
 """Seconds for which all processes together may be idle."""
 IDLE: Final = 0.02
 """Share of a processor below which they count as idle: Java's timers take less than half of it."""
-BETWEEN: Final = 1.0
-"""Seconds between checks."""
+BETWEEN: Final = 2.0
+"""Seconds between checks, each of which looks through all processes of the machine."""
 
 
 def states(pid: int, *, threads: bool = True) -> set[int]:
