@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from emulation.check.observed import EventId, Observed
 from nodeapp.pubsub.base import Promises
+
+if TYPE_CHECKING:  # every command asks for the properties' names
+    from emulation.check.observed import EventId, Observed
 
 
 class Violation(NamedTuple):

@@ -37,7 +37,7 @@ PLANTED: tuple[tuple[Any, ...], ...] = (
     (planted.ShortWindow, "flooding", "endless", 20, 5),
     (planted.NumbersAlone, "flooding", "delivered", 20, 2),
     (planted.NoTimeToLive, "flooding", "circulates", 10, 2),
-    (planted.ThreeHops, "flooding", "delivered", 400, 5),
+    (planted.ThreeHops, "flooding", "delivered", 400, 5, 10),
     (planted.MatchesAll, "flooding", "unmatched", 20, 2),
     (planted.EmptyFilter, "flooding", "defect", 10, 2),
     (planted.Changes, "flooding", "contents", 20, 2),

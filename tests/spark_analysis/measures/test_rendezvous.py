@@ -215,7 +215,7 @@ def noted(folder: Path, speed: int) -> tuple[Kept, list[Path]]:
     """Make a run whose nodes note what they know, twice; return their folders too."""
     Watched.books = {}
     # Time-outs so short that what is not refreshed any more is forgotten while the run goes on.
-    settings = {"nodes": 25, "degree": 10, "speed": speed, "subscription_timeout": 7.0}
+    settings = {"nodes": 14, "degree": 8, "speed": speed, "subscription_timeout": 7.0}
     scenario = make_scenario(
         "uniform_field", "georendezvous", seed=2, duration=36, settings=settings
     )
@@ -292,7 +292,7 @@ def test_state_is_what_nodes_know(analysed: Analysed, speed: int) -> None:
     runs = analysed.kept[speed]
     both = [analysed.table("state", run) for run in (runs.captured, runs.plain)]
     kept = both[0].set_index(["node_id", "time"])
-    assert len(kept) == len(runs.books) == 25 * 7
+    assert len(kept) == len(runs.books) == 14 * 7
     counts = [name for name in kept.columns if name != "run"]
     assert kept[counts].equals(both[1].set_index(["node_id", "time"])[counts])
     kept = kept.assign(stored=kept["advertisements"] + kept["subscriptions"])
