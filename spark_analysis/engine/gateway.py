@@ -49,8 +49,8 @@ def _home(folder: Path) -> dict[str, str]:
     """Return the variable that names Spark's home, one without PySpark's own archive.
 
     Workers would import PySpark from that, and compile its source each time: a third of a second
-    for each kind of worker.  Without it they import what is installed, and Spark starts no worker
-    that looks for packages with data sources.
+    for each kind of worker, of which an analysis has three.  Without it they import what is
+    installed.
     """
     if "SPARK_HOME" in os.environ:
         return {}

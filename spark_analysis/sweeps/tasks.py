@@ -8,6 +8,8 @@ are then run again, one point a job, so that only the one to blame fails.
 
 from __future__ import annotations
 
+import gc
+import itertools
 import math
 import shutil
 import time
@@ -34,12 +36,19 @@ from topologies.catalog import make_scenario
 FAILURE: Final = "failed.txt"
 COST: Final = "processor_seconds.txt"
 """In a run's folder: what the run took, without its analysis."""
+SHORT: Final = 0.5
+"""Processor seconds of a short run; ..."""
+ASIDE: Final = 10
+"""... what so many of them leave is collected at a time."""
 POLL: Final = 0.3
 """Seconds between looks at how far a job has come."""
 GATHERING: Final = 2.0
 """Seconds without a new worker after which all of a cluster's workers are taken to be there."""
 PATIENCE: Final = 20
 """How often to look for the results of tasks that have ended."""
+
+
+_short_runs = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -74,8 +83,19 @@ class Task:
             run_to_frames(scenario, run)
             spent = time.process_time() - start  # a worker has one task at a time
             (self.folder / COST).write_text(f"{spent:.3f}\n", encoding="utf-8")
+            _set_garbage_aside(spent)
         except Exception as error:  # noqa: BLE001  the other points go on
             note_failure(self.folder, error)
+
+
+def _set_garbage_aside(spent: float) -> None:
+    """Keep PySpark from looking for garbage in all that this worker has, unless it is time to.
+
+    It does so after every task; among the modules that a run needs, that takes longer than a short
+    run.  A simulation returns to the collector what was set aside before it.
+    """
+    if spent < SHORT and next(_short_runs) % ASIDE:
+        gc.freeze()
 
 
 def processor_seconds(folder: Path) -> float:
