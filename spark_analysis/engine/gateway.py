@@ -7,15 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyspark
 from py4j.java_gateway import JavaClass, JavaGateway, JavaMember, JVMView  # type: ignore[import-untyped]
 
+from nodeapp.installation import ROOT
 from spark_analysis.engine import scratch
-
-ROOT: Final = Path(__file__).resolve().parents[2]
-"""Folder that the project's packages are imported from."""
 
 
 @contextmanager
@@ -56,7 +54,7 @@ def _home(folder: Path) -> dict[str, str]:
         return {}
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    for name in ("bin", "jars"):
+    for name in ("bin", "conf", "jars"):
         with suppress(FileExistsError):
             (home / name).symlink_to(Path(pyspark.__file__).parent / name)
     return {"SPARK_HOME": str(home)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark_analysis.engine.gateway import remember_names
+from spark_analysis.engine.gateway import environment, remember_names
 
 pytestmark = pytest.mark.spark
 LOOKUP = "r\n"
@@ -64,6 +65,19 @@ def test_workers_import_what_is_installed_which_is_compiled(spark: SparkSession)
     (path,) = spark.sparkContext.parallelize([0], 1).map(lambda _: pyspark.__file__).collect()
     assert path == pyspark.__file__
     assert Path(path).is_file()  # in no archive
+
+
+def test_the_home_is_pysparks_own_with_its_configuration_but_not_its_archive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    with environment(local=True):
+        home = Path(os.environ["SPARK_HOME"])
+        package = Path(pyspark.__file__).parent
+        assert {path.name: path.readlink() for path in home.iterdir()} == {
+            name: package / name for name in ("bin", "conf", "jars")
+        }
+    assert "SPARK_HOME" not in os.environ
 
 
 def test_a_gateway_remembers_once(spark: SparkSession) -> None:
