@@ -7,7 +7,9 @@ it, how often, and which frames were retransmissions.  What processes used is in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from statistics import fmean
+from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -22,18 +24,19 @@ from spark_analysis.captures.schemas import (
     column,
     run_schema,
 )
-from spark_analysis.engine.tables import Inputs, Rows, Table, driver_rows
+from spark_analysis.engine.tables import Inputs, Rows, SummaryColumn, Table, driver_rows
 from spark_analysis.measures.columns import count_if
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.packets import PACKETS
-from spark_analysis.measures.runs import RUNS
+from spark_analysis.measures.runs import RUNS, facts
+from spark_analysis.report.metric import MeasuredMetric
 from spark_analysis.report.quantities import count, number, quantity, seconds
 from spark_analysis.report.text_table import Cell, TextTable
 
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "8141fab15b5f")
+VERSION: Final = Version(2, "84df3dba85d2")
 
 CARRIED: Final[Table] = Table(
     name="carried_events",
@@ -105,6 +108,25 @@ def used(inputs: Inputs) -> Rows:
     return driver_rows(rows, USAGE.schema)
 
 
+def _per_node(inputs: Inputs, use: Literal["cpu_seconds", "memory"]) -> Iterator[tuple[str, float]]:
+    """Yield the runs whose usage is known, each with a use of a node's processes: their mean."""
+    for run in inputs.runs:
+        sums: dict[str, float] = {}
+        for process in () if run.usage is None else run.usage.processes:
+            sums[process.node] = sums.get(process.node, 0.0) + getattr(process, use)
+        if sums:
+            yield run.name, fmean(sums.values())
+
+
+def processor_shares(inputs: Inputs) -> Rows:
+    """Return run and processor_share; a run whose usage is not known has no row."""
+    lasted = {row.run: (row.end_ns - row.epoch_ns) / 1e9 for row in inputs.once(facts)}
+    shares = [
+        (run, spent / lasted[run]) for run, spent in _per_node(inputs, "cpu_seconds") if lasted[run]
+    ]
+    return driver_rows(shares, "run string, processor_share double")
+
+
 def carried_table(tables: RunTables) -> list[TextTable]:
     """Return how events went over the radio, by publisher; nothing for protocols."""
     events = tables.table("carried_events")
@@ -163,7 +185,46 @@ def usage_table(tables: RunTables) -> list[TextTable]:
     ]  # fmt: skip
 
 
+PROCESSOR_SHARE: Final = MeasuredMetric(
+    column="processor_share",
+    measure=SummaryColumn(
+        column=column(
+            "processor_share", DOUBLE, "processor time of a node's processes / observed, mean"
+        ),
+        make=processor_shares,
+    ),
+    title="Processor time",
+    caption="Processor time of all processes of a node, their start included, for each second of "
+    "the run; mean over the nodes. The node app, in Python, is the client of a middleware.",
+    unit="ms/s a node",
+    scale=1000.0,
+    text=lambda value: f"{number(1000 * value)} ms/s",
+    swept=True,
+    if_known=True,
+    heading="processor time per node",
+)
+
+MEMORY: Final = MeasuredMetric(
+    column="memory_per_node",
+    measure=SummaryColumn(
+        column=column("memory_per_node", DOUBLE, "bytes of a node's processes at the end, mean"),
+        make=lambda inputs: driver_rows(
+            [*_per_node(inputs, "memory")], "run string, memory_per_node double"
+        ),
+    ),
+    title="Memory",
+    caption="Memory of all processes of a node at the end, its part of what is shared (PSS); mean "
+    "over the nodes.",
+    unit="MB a node",
+    scale=1e-6,
+    text=lambda value: quantity(value, "B"),
+    swept=True,
+    if_known=True,
+    heading="memory per node",
+)
+
 MEASURES: Final = (
     Measure(CARRIED, Section(tables=carried_table)),
     Measure(USAGE, Section(tables=usage_table)),
 )
+METRICS: Final = (PROCESSOR_SHARE, MEMORY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,12 @@ def test_every_frame_of_every_hop_is_counted_by_what_it_is_for(
     run.send(1, 5.06, segment(1, 3, 100 + len(payload), b"PINGREQ"), to=2)
     run.notify(3, 5.021, (1, 1), hops=0)
     folder = run.write()
-    used = {"node": "sta1", "program": "mosquitto", "cpu_seconds": 0.25, "memory": 3_000_000}
-    (folder / "usage.json").write_text(json.dumps({"processes": [used]}))
+    used = [
+        {"node": "sta1", "program": "mosquitto", "cpu_seconds": 0.25, "memory": 3_000_000},
+        {"node": "sta1", "program": "nodeapp", "cpu_seconds": 0.125, "memory": 2_000_000},
+        {"node": "sta2", "program": "nodeapp", "cpu_seconds": 0.125, "memory": 2_000_000},
+    ]
+    (folder / "usage.json").write_text(json.dumps({"processes": used}))
     flood = RunBuilder(tmp_path / "flood")
     flood.subscribe(3, 1.0, ["topic=traffic"])
     flood.publish(1, 5.0, 1, ["topic=traffic"])
@@ -95,6 +100,8 @@ def test_every_frame_of_every_hop_is_counted_by_what_it_is_for(
     assert summary["frames_per_delivery"] == 7.0
     (row,) = tables_of(spark, [folder], (SUMMARY,))[0].to_pylist()  # as a sweep does
     assert row["frames_per_delivery"] == 7.0
+    assert row["processor_share"] == pytest.approx(0.5 / row["observed"] / 2)
+    assert row["memory_per_node"] == 3_500_000
     delivered = analysis.table("delivery").iloc[0]
     assert delivered["delay"] == pytest.approx(0.021)
     assert delivered["hops"] is None or delivered["hops"] != delivered["hops"]  # not known
@@ -116,4 +123,5 @@ def test_every_frame_of_every_hop_is_counted_by_what_it_is_for(
     # That of a protocol has none of it.
     tables = RunTables(other, other.runs[0])
     assert carried_table(tables) == usage_table(tables) == []
+    assert math.isnan(tables.value("memory_per_node"))
     assert other.table("overhead")["kind_name"].unique().tolist() == ["EVENT"]
