@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from spark_analysis.report import svg
 from spark_analysis.report.confidence import Interval
@@ -38,6 +38,8 @@ LEGEND: Final = 56
 """Letters of a legend that fit in the width of a figure."""
 WIDE: Final = 20
 """Ratio of the last to the first value from which the axis is logarithmic."""
+DECADES: Final = 100
+"""Ratio of values below which a logarithmic axis has more than powers of ten."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +234,10 @@ class _Ticks:
 def _value_axis(axes: Axes, quantity: Quantity, intervals: Sequence[Interval]) -> None:
     if quantity.logarithmic:
         axes.set_yscale("log")
+        values = [interval.mean * quantity.scale for interval in intervals]
+        if max(values) < DECADES * min(values):
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         formatted(axes.yaxis, number)
         return
     means = [interval.mean * quantity.scale for interval in intervals]

@@ -32,3 +32,15 @@ def test_a_logarithmic_axis_keeps_small_values_apart() -> None:
     low, high = axes.get_ylim()
     assert 0 < low < 0.09
     assert high > 210
+
+
+def test_a_logarithmic_axis_of_one_decade_has_values_in_between() -> None:
+    delay = Quantity("delay", "Delay", "Of deliveries.", "ms", logarithmic=True)
+    curve = [(1, Interval(6.0, 5.9, 6.1, 10)), (2, Interval(25.0, 24.0, 26.0, 10))]
+    axes = multiples(delay, "share", {"": {"": curve}}).figure.axes[0]
+    axes.figure.canvas.draw()
+    low, high = axes.get_ylim()
+    labels = [label for label in axes.get_yticklabels() if low <= label.get_position()[1] <= high]
+    shown = [label.get_text() for label in labels]
+    assert shown == ["10", "20"]
+    assert not any(label.get_text() for label in axes.get_yticklabels(minor=True))
