@@ -5,8 +5,8 @@ that Spark does for the first time.  `Analyst` starts `python -m testbed.ahead` 
 under way.  That process does this beforehand, at the lowest priority so that it takes only what
 the run leaves: it starts Spark, analyses a tiny run of its own, and waits.  An order, even in the
 middle of that, gives it the priority of the command: it analyses a run as `analyze` does, compares
-runs as `agree` does or analyses the runs of a sweep, prints what that prints, and returns the
-outcome.  It then waits for further orders, with the same Spark.
+runs as `agree` does or analyses those of a sweep or a reproduction, prints what that prints, and
+returns the outcome.  It then waits for further orders, with the same Spark.
 
     standard input       a line of JSON per order (`_ORDERS`); at its end the process ends
     a pipe of its own    the pickled result of each order
@@ -125,6 +125,20 @@ class Analyst:
             "sweep again", "sweep", folder=str(folder), keep_packets=keep_packets
         )
         return outcome
+
+    def reproduction(self, paper: str, preset: str, folder: Path, known: Sequence[Path]) -> None:
+        """Judge what has run of a reproduction, as `comparing.analyse_reproduction` does.
+
+        Raises `typer.Exit` if it failed, after printing why.
+        """
+        self._done(
+            f"reproduce {paper} again",
+            "reproduction",
+            paper=paper,
+            preset=preset,
+            folder=str(folder),
+            known=[*map(str, known)],
+        )
 
     def _done(self, again: str, order: str, **arguments: Any) -> Any:
         """Return the result of an order; `again` is the command to repeat if it was killed."""
@@ -252,10 +266,21 @@ def _sweep(stack: ExitStack, folder: str, *, keep_packets: bool) -> object:
     return analyse_sweep(Path(folder), keep_packets=keep_packets)
 
 
+def _reproduction(
+    stack: ExitStack, paper: str, preset: str, folder: str, known: list[str]
+) -> object:
+    from testbed.comparing import analyse_reproduction, keep_session
+
+    keep_session(stack)
+    analyse_reproduction(paper, preset, Path(folder), [*map(Path, known)])
+    return None
+
+
 _ORDERS: Final[Mapping[str, Callable[..., object]]] = {
     "analyse": _analyse,
     "compare": _compare,
     "sweep": _sweep,
+    "reproduction": _reproduction,
 }
 
 

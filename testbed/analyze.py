@@ -18,6 +18,7 @@ from spark_analysis.script_reports import write as write_script_report
 from testbed.display import AnalysisDisplay, summarise
 from testbed.options import (
     FAILED,
+    LOCAL,
     RUNS,
     USAGE,
     ConfOption,
@@ -36,7 +37,7 @@ from testbed.outcome import flaws, note_killed, outcome, print_json, script_outc
 
 def analyze(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders")],
-    master: MasterOption = "local[*]",
+    master: MasterOption = LOCAL,
     conf: ConfOption = None,
     out: Annotated[
         Path | None,
@@ -110,7 +111,7 @@ def _report_scripts(
 
 def analyse_folders(
     folders: Sequence[Path],
-    master: str = "local[*]",
+    master: str = LOCAL,
     out: Path | None = None,
     figures: bool = False,
 ) -> Reports:

@@ -1,7 +1,7 @@
-"""The points of a sweep in real time: one after another on this machine, as root.
+"""The points of sweeps and reproductions in real time: one after another here, as root.
 
 Each is a run into its folder.  Every `BETWEEN` seconds, and at the end, those that have come to
-their end are analysed, and the sweep's page is written, by a process that needs no root
+their end are analysed, and the page is written, by a process that needs no root
 (`testbed.ahead`) and waits beside the runs.
 """
 
@@ -9,21 +9,29 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from emulation.backends.base import Backend, BackendError
+from emulation.backends.registry import backends
 from emulation.network.processes import running
 from emulation.scenario.runfolder import RunFolder
+from nodeapp.pubsub.registry import missing
 from spark_analysis.papers.cost import about
+from spark_analysis.papers.paper import PROTOCOL, Paper, Preset
+from spark_analysis.papers.planned import parts_of
+from spark_analysis.papers.published import read_known
+from spark_analysis.papers.reproduction import in_real_time
 from spark_analysis.sweeps.folder import SweepFolder
-from spark_analysis.sweeps.spec import RunPoint, SweepSpec, points
+from spark_analysis.sweeps.spec import VIRTUAL, RunPoint, SweepSpec, points
 from spark_analysis.sweeps.sweep import SweepOutcome
 from spark_analysis.sweeps.tasks import note_failure, ran
 from testbed.ahead import Analyst, possible
-from testbed.comparing import analyse_sweep
+from testbed.comparing import analyse_reproduction, analyse_sweep
 from testbed.display import RunDisplay
-from testbed.options import console
+from testbed.options import LOCAL, USAGE, console, fail
 
 BETWEEN: Final = 600.0
 """Seconds of runs between two analyses."""
@@ -31,6 +39,20 @@ POLL: Final = 0.5
 """Seconds between looks for other runs."""
 OVERHEAD: Final = 5.0
 """Seconds that a run takes besides its duration, before one has ended."""
+
+
+def ready(name: str, protocols: Collection[str], master: str) -> Backend:
+    """Return a backend in real time, or end with why it cannot run these protocols here."""
+    backend = backends()[name]
+    if master != LOCAL:
+        fail(
+            f"--master is for runs under the virtual clock: runs of {backend.name} take all of "
+            "this machine, one after another",
+            USAGE,
+        )
+    for obstacle in (*backend.obstacles(), *filter(None, map(missing, protocols))):
+        fail(obstacle)
+    return backend
 
 
 def run_campaign(
@@ -41,37 +63,75 @@ def run_campaign(
     Raises `SweepError` and OSError; KeyboardInterrupt once the run that it interrupts is stopped.
     """
     sweep = SweepFolder(folder)
-    missing = _missing(spec, sweep, keep_packets=keep_packets)
+    to_run = [
+        (sweep.path(point), point)
+        for point in points(spec)
+        if not (sweep.finished(point, frames=keep_packets) or ran(sweep.path(point)))
+    ]
+    _check(to_run)
     with sweep.alone():
         sweep.note(spec)
     RunFolder(folder).give_to_caller()
     with Analyst(folder) as analyst:
         beside = possible()
-        analyse = analyst.sweep if beside else analyse_sweep
-        under_way = analyst.start if beside else _nothing
-        begun = analysed = time.monotonic()
-        for number, point in enumerate(missing):
-            _await_others()
-            left = _left(len(missing) - number, number, time.monotonic() - begun, spec.duration)
-            console.say(f"run {number + 1} of {len(missing)}, {about(left)} left: {point}")
-            with RunDisplay(console, spec.duration, under_way=under_way) as display:
-                run_point(sweep.path(point), point, backend, display)
-            if time.monotonic() - analysed > BETWEEN and number + 1 < len(missing):
-                analyse(folder, keep_packets=keep_packets)
-                analysed = time.monotonic()
-        return analyse(folder, keep_packets=keep_packets)
+        analyse = partial(
+            analyst.sweep if beside else analyse_sweep, folder, keep_packets=keep_packets
+        )
+        _run(to_run, backend, analyse, analyst.start if beside else _nothing)
+        return analyse()
 
 
-def _missing(spec: SweepSpec, sweep: SweepFolder, *, keep_packets: bool) -> list[RunPoint]:
-    """Return the points that are to run, after making their scenarios.  Raises `SpecError`."""
-    missing = [
-        point
-        for point in points(spec)
-        if not (sweep.finished(point, frames=keep_packets) or ran(sweep.path(point)))
-    ]
-    for point in missing:
+def run_reproduction(
+    paper: Paper, preset: Preset, folder: Path, known: Sequence[Path], master: str
+) -> None:
+    """Run what a paper's preset asks for in real time and has not run yet, and analyse it.
+
+    `known` are folders of published points, which are not run.  Raises `AnalysisError` and OSError;
+    KeyboardInterrupt once the run that it interrupts is stopped.
+    """
+    plan = parts_of(paper, preset, folder)
+    parts = [part for _, of_way in plan for part in of_way if part.source.backend != VIRTUAL]
+    runs = [run for part in parts for run in part.points.values()]
+    protocols = dict.fromkeys(str(run.parameters[PROTOCOL]) for run in runs)
+    backend = ready(parts[0].source.backend, protocols, master)
+    to_run = in_real_time(plan, read_known(paper, known))
+    _check(to_run)
+    with Analyst(folder) as analyst:
+        beside = possible()
+        analyse = partial(
+            analyst.reproduction if beside else analyse_reproduction,
+            paper.key,
+            preset.name,
+            folder,
+            known,
+        )
+        _run(to_run, backend, analyse, analyst.start if beside else _nothing)
+        analyse()
+
+
+def _check(to_run: Sequence[tuple[Path, RunPoint]]) -> None:
+    """Make the scenarios of all points.  Raises `SpecError`."""
+    for _, point in to_run:
         point.scenario()
-    return missing
+
+
+def _run(
+    to_run: Sequence[tuple[Path, RunPoint]],
+    backend: Backend,
+    analyse: Callable[[], object],
+    under_way: Callable[[], None],
+) -> None:
+    """Run points into their folders, and `analyse` now and then.  Raises as `run_campaign`."""
+    begun = analysed = time.monotonic()
+    for number, (path, point) in enumerate(to_run):
+        _await_others()
+        left = _left(len(to_run) - number, number, time.monotonic() - begun, point.duration)
+        console.say(f"run {number + 1} of {len(to_run)}, {about(left)} left: {point}")
+        with RunDisplay(console, point.duration, under_way=under_way) as display:
+            run_point(path, point, backend, display)
+        if time.monotonic() - analysed > BETWEEN and number + 1 < len(to_run):
+            analyse()
+            analysed = time.monotonic()
 
 
 def _await_others() -> None:

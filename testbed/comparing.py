@@ -1,4 +1,4 @@
-"""What is made of several runs, of `agree` and of sweeps in real time.
+"""What is made of several runs: of `agree`, and of sweeps and reproductions in real time.
 
 In this process, or in the one of `ahead`.
 """
@@ -12,6 +12,9 @@ from pathlib import Path
 from spark_analysis.agreement.page import WrittenComparison, agree_and_report
 from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
+from spark_analysis.papers.published import read_known
+from spark_analysis.papers.registry import load_paper
+from spark_analysis.papers.reproduction import reproduce
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.page import write_results
 from spark_analysis.sweeps.sweep import SweepOutcome, run_sweep
@@ -59,3 +62,19 @@ def analyse_sweep(folder: Path, *, keep_packets: bool) -> SweepOutcome:
     except OSError as error:
         fail(f"cannot write in {folder}: {error.strerror or error}")
     return outcome
+
+
+def analyse_reproduction(paper: str, preset: str, folder: Path, known: Sequence[Path]) -> None:
+    """Analyse what has run of a reproduction in real time, judge it and write its page.
+
+    Raises `typer.Exit` if it fails, after printing why.
+    """
+    try:
+        loaded = load_paper(paper)
+        chosen = loaded.preset(preset)
+        assert chosen is not None
+        reproduce(loaded, chosen, folder, known=read_known(loaded, known))
+    except AnalysisError as error:
+        fail(str(error), FAILED)
+    except OSError as error:
+        fail(f"cannot write in {folder}: {error.strerror or error}")

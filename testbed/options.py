@@ -104,6 +104,8 @@ RunsOption = Annotated[
 AnalyseOption = Annotated[
     bool, typer.Option("--analyze/--no-analyze", help="write metrics and report after the run")
 ]
+LOCAL: Final = "local[*]"
+"""Spark on all processors of this machine."""
 MasterOption = Annotated[
     str, typer.Option("--master", help="Spark master: local[*], local[2], spark://host:port")
 ]

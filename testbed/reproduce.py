@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +24,7 @@ from testbed import completing
 from testbed.display import print_problems
 from testbed.options import (
     HOME,
+    LOCAL,
     USAGE,
     ConfOption,
     MasterOption,
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 
 REPRODUCTIONS = HOME / "reproductions"
 ALL = "all"
+INTERRUPTED = (
+    "interrupted: finished points are kept; the same command resumes, and with --so-far it shows "
+    "what is there"
+)
 
 
 PaperArgument = Annotated[
@@ -74,7 +80,7 @@ KnownOption = Annotated[
 def reproduce(
     paper: PaperArgument = None,
     preset: PresetOption = None,
-    master: MasterOption = "local[*]",
+    master: MasterOption = LOCAL,
     conf: ConfOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="folder", file_okay=False)] = None,
     markdown: MarkdownOption = None,
@@ -89,7 +95,7 @@ def reproduce(
     """Repeat a published evaluation: its figures, and its claims with a verdict on each.
 
     Work that was stopped resumes: the same command runs what is missing.  `all` runs all
-    papers and writes one page with the claims of all.
+    papers but those in real time, which need root, and writes one page with the claims of all.
 
     Long presets write a page after as many seeds as were published, and --so-far writes one at any
     time.  --markdown publishes the points with the page, and --known takes them: to continue in
@@ -116,6 +122,8 @@ def reproduce(
     chosen = [(loaded, _preset(loaded, preset, several=paper == ALL)) for loaded in papers]
     folder = out or (REPRODUCTIONS if paper == ALL else REPRODUCTIONS / f"{paper}-{preset}")
     _give_to_caller(folder)
+    if paper != ALL and papers[0].in_real_time and not so_far:
+        _run_in_real_time(*chosen[0], folder, known or [], master)
     drop(folder, *(known or []), *([markdown.parent] if markdown is not None else []))
     try:
         if paper == ALL:
@@ -135,9 +143,11 @@ def _list() -> None:
 
 
 def _papers(name: str) -> list[Paper]:
-    """Return the papers that a name stands for."""
+    """Return the papers that a name stands for; all are those that need no root."""
     try:
-        return [load_paper(key) for key in (paper_names() if name == ALL else [name])]
+        if name == ALL:
+            return [paper for paper in map(load_paper, paper_names()) if not paper.in_real_time]
+        return [load_paper(name)]
     except AnalysisError as error:
         fail(str(error), USAGE)
 
@@ -178,6 +188,24 @@ def _sweeps(paper: Paper, preset: Preset, how: _How, folder: Path, markdown: Pat
             fail(f"cannot write {markdown}: {error.strerror or error}")
         console.say(f"Markdown: {markdown}")
     end_with_failures(list(result.failures.items()))
+
+
+def _run_in_real_time(
+    paper: Paper, preset: Preset, folder: Path, known: Sequence[Path], master: str
+) -> None:
+    """Run what has to run in real time, as root, or end with why not."""
+    from testbed.campaign import run_reproduction
+
+    try:
+        run_reproduction(paper, preset, folder, known, master)
+    except KeyboardInterrupt:
+        end_interrupted(INTERRUPTED)
+    except AnalysisError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"cannot write in {folder}: {error.strerror or error}")
+    finally:
+        _give_to_caller(folder)
 
 
 def _all(chosen: list[tuple[Paper, Preset]], preset: str, master: str, folder: Path) -> None:
@@ -224,10 +252,7 @@ def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Repro
                     )
                 )
     except KeyboardInterrupt:
-        end_interrupted(
-            "interrupted: finished points are kept; the same command resumes, and with --so-far it "
-            "shows what is there"
-        )
+        end_interrupted(INTERRUPTED)
     except AnalysisError as error:
         fail(str(error))
     except OSError as error:

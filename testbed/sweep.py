@@ -17,14 +17,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from emulation.backends.base import Backend
-from emulation.backends.registry import backends
 from emulation.caller import drop
 from emulation.errors import ScenarioError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.workloads.registry import expanded
-from nodeapp.pubsub.registry import missing
 from spark_analysis.errors import AnalysisError
 from spark_analysis.report.page import FIGURES
 from spark_analysis.sweeps.folder import PAGE, RESULTS, SPEC, SweepFolder, outdated
@@ -34,11 +31,12 @@ from spark_analysis.sweeps.sweep import Progress as Done
 from spark_analysis.sweeps.sweep import SweepOutcome, run_sweep
 from testbed import completing
 from testbed.analyze import analyse_folders
-from testbed.campaign import run_campaign
+from testbed.campaign import ready, run_campaign
 from testbed.display import print_problems
 from testbed.options import (
     FAILED,
     HOME,
+    LOCAL,
     USAGE,
     BackendOption,
     ConfOption,
@@ -62,7 +60,6 @@ from testbed.outcome import print_json
 
 VARIED = "KEY=VALUE,VALUE,..."
 SWEEPS = HOME / "sweeps"
-LOCAL = "local[*]"
 QUIET = 5.0
 """Seconds between lines of progress when there is no terminal."""
 
@@ -233,28 +230,14 @@ def _tell_what_runs_again(spec: SweepSpec, folder: Path) -> None:
 def _swept(spec: SweepSpec, folder: Path, master: str, *, keep_frames: bool) -> SweepOutcome:
     """Run and analyse what is missing, and write figures and page."""
     if spec.in_real_time:
-        return run_campaign(spec, folder, _ready(spec, master), keep_packets=keep_frames)
+        backend = ready(spec.backend, spec.protocols, master)
+        return run_campaign(spec, folder, backend, keep_packets=keep_frames)
     with Interrupts() as interrupts, SweepDisplay(interrupts) as display:
         outcome = run_sweep(
             spec, folder, master=master, keep_frames=keep_frames, progress=display.update
         )
     write_results(outcome)
     return outcome
-
-
-def _ready(spec: SweepSpec, master: str) -> Backend:
-    """Return the backend of a sweep in real time, or end with why it cannot run here."""
-    backend = backends()[spec.backend]
-    if master != LOCAL:
-        fail(
-            f"--master is for sweeps under the virtual clock: runs of {backend.name} take all of "
-            "this machine, one after another",
-            USAGE,
-        )
-    lacking = filter(None, map(missing, spec.protocols))
-    for obstacle in (*backend.obstacles(), *lacking):
-        fail(obstacle)
-    return backend
 
 
 def _tell(outcome: SweepOutcome, *, as_json: bool) -> None:

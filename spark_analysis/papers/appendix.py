@@ -184,7 +184,7 @@ def _numbers(x: str, quantity: Quantity, curves: Mapping[str, Curve]) -> list[st
 def _details(view: ReproductionView) -> Iterator[str]:
     yield from ("## Claim by claim", "")
     for claim in view.claims:
-        yield from (f"### {claim.number}. {claim.statement}", "", f"Paper, {claim.source}.", "")
+        yield from (f"### {claim.number}. {claim.statement}", "", f"{claim.source}.", "")
         if claim.rule:
             yield from (f"Rule: {claim.rule}", "")
         yield from (f"- {remark}" for remark in claim.remarks)

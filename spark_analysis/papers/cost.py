@@ -21,6 +21,8 @@ class PresetCost:
     """Computed points."""
     seconds: float
     """Processor seconds."""
+    real_time: float = 0.0
+    """Seconds of runs in real time, one after another; they are no part of `seconds`."""
 
     def text(self, cores: int) -> str:
         """Return it in words, with the time on a number of cores."""
@@ -31,6 +33,8 @@ class PresetCost:
             parts.append(
                 f"{count(self.computed)} computed {'point' if self.computed == 1 else 'points'}"
             )
+        if self.real_time:
+            return f"{' and '.join(parts)}, {about(self.real_time)} in real time"
         on = f"{cores} {'core' if cores == 1 else 'cores'}"
         return f"{' and '.join(parts) or 'nothing to run'}, {about(self.seconds / cores)} on {on}"
 
@@ -44,7 +48,9 @@ def preset_cost(paper: Paper, preset: Preset) -> PresetCost:
                 cost = part.study.cost(point.parameters, point.duration)
                 costs[point.is_run][part.study.name, key] = cost
     runs, computed = costs[True].values(), costs[False].values()
-    return PresetCost(len(runs), len(computed), math.fsum([*runs, *computed]))
+    seconds = math.fsum([*runs, *computed])
+    times = (0.0, seconds) if paper.in_real_time else (seconds, 0.0)
+    return PresetCost(len(runs), len(computed), *times)
 
 
 def about(seconds: float) -> str:

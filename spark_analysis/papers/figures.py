@@ -147,7 +147,7 @@ def _curves(figure: Figure, rows: pd.DataFrame, everywhere: Sequence[Any]) -> di
         else:  # it does not depend on x: the same everywhere
             mean = _mean(figure, of_series)
             curve = [(x, mean) for x in everywhere]
-        curves[", ".join(named)] = curve
+        curves[", ".join(named)] = [(figure.x.names.get(str(x), x), of) for x, of in curve]
     return curves
 
 

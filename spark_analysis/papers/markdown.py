@@ -118,7 +118,7 @@ def _claims(view: ReproductionView) -> Iterator[str]:
 
 
 def _differences(view: ReproductionView) -> Iterator[str]:
-    yield from ("## What differs from the paper's set-up", "")
+    yield from (f"## {view.setup}", "")
     yield from (f"- {difference}" for difference in view.differences)
     yield ""
 

@@ -119,6 +119,8 @@ def write_page(result: Reproduction, shown: Sequence[Shown], path: Path) -> Path
         title=paper.title,
         citation=paper.citation,
         anchor=paper.anchor,
+        published=paper.published,
+        setup=view.setup,
         facts=facts(result),
         so_far=result.so_far,
         failures=view.failures,

@@ -203,6 +203,8 @@ class Paper:
     presets: tuple[Preset, ...]
     base: Variation = PUBLISHED
     variations: tuple[Variation, ...] = ()
+    published: bool = True
+    """Whether it repeats a published evaluation; else it tests what is said of systems."""
     seeds: int | None = None
     """Seeds of the published evaluation; what that many decide stands beside the rest."""
     margins: str = ""
@@ -256,6 +258,12 @@ class Paper:
     def study(self, name: str) -> Study:
         """Return a study.  Raises KeyError for an unknown name."""
         return next((study for study in self.studies if study.name == name), None) or _no(name)
+
+    @property
+    def in_real_time(self) -> bool:
+        """Whether it has runs in real time, which need root and this machine for themselves."""
+        specs = self.plan(self.presets[0], self.base).values()
+        return any(isinstance(spec, SweepSpec) and spec.in_real_time for spec in specs)
 
     def plan(self, preset: Preset, variation: Variation) -> dict[str, SweepSpec | Computed]:
         """Return what to run in one variation, by study."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,8 +34,9 @@ from spark_analysis.papers.computed import (
 from spark_analysis.papers.kept import PROBLEM, RUN, beside, cost_and_code, with_pairs
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Study, Variation
 from spark_analysis.sweeps.folder import SweepFolder, as_table
-from spark_analysis.sweeps.spec import Point, SweepSpec, points
+from spark_analysis.sweeps.spec import VIRTUAL, Point, RunPoint, SweepSpec, points
 from spark_analysis.sweeps.sweep import Progress, run_sweep
+from spark_analysis.sweeps.tasks import ran
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]
@@ -49,6 +50,8 @@ class PointSource(ABC):
     """The column of a row with the key of its point."""
     inline = False
     """Whether they run in this process, without Spark."""
+    backend = VIRTUAL
+    """What runs them; in real time `testbed.campaign` does, and `run` only analyses."""
 
     def __init__(self, points: Sequence[Point], folder: Path) -> None:
         self.points: Mapping[str, Point] = {point.key: point for point in points}
@@ -82,8 +85,17 @@ class Runs(PointSource):
     def __init__(self, spec: SweepSpec, folder: Path, *, deliveries: bool) -> None:
         self._runs = {point.key: point for point in points(spec)}
         super().__init__(list(self._runs.values()), folder)
+        self.backend = spec.backend
         self._spec = spec
         self._deliveries = deliveries
+
+    def not_run(self, known: Container[str]) -> list[tuple[Path, RunPoint]]:
+        """Return folder and point of those that have not run, but for `known` keys."""
+        sweep, done = SweepFolder(self.folder), self.finished()
+        paths = {key: sweep.path(run) for key, run in self._runs.items() if key not in known}
+        return [
+            (at, self._runs[key]) for key, at in paths.items() if key not in done and not ran(at)
+        ]
 
     def finished(self) -> set[str]:
         if not (self._runs and self.folder.exists()):

@@ -27,6 +27,7 @@ PAPERS: Final[Mapping[str, str]] = MappingProxyType(
         "georendezvous": "spark_analysis.papers.georendezvous.paper",
         "mesh-prediction": "spark_analysis.papers.mesh_prediction.paper",
         "semantic-overlay": "spark_analysis.papers.semantic_overlay.paper",
+        "middleware": "spark_analysis.papers.middleware.paper",
     }
 )
 """Modules that have a `PAPER`, by its key."""

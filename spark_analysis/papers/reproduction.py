@@ -28,7 +28,7 @@ from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.claims import Finding, judge
 from spark_analysis.papers.page import PAGE, page_drawings, write_overview, write_page
 from spark_analysis.papers.paper import Paper, Preset, Variation
-from spark_analysis.papers.planned import Part, Rows, parts_of, source_of
+from spark_analysis.papers.planned import Part, Rows, Runs, parts_of, source_of
 from spark_analysis.papers.published import Known, Selected
 from spark_analysis.papers.results import (
     Judged,
@@ -41,6 +41,7 @@ from spark_analysis.papers.results import (
 from spark_analysis.papers.so_far import so_far_of, whole_seeds
 from spark_analysis.report.page import FIGURES, finite, whole, write_figures
 from spark_analysis.report.quantities import count
+from spark_analysis.sweeps.spec import VIRTUAL, RunPoint
 from spark_analysis.sweeps.sweep import Progress
 
 FINDINGS: Final = "claims.json"
@@ -48,6 +49,8 @@ RESULTS: Final = "results.parquet"
 
 Report = Callable[[str, Progress], None]
 """Called with what runs, and how far it has come."""
+Plan = Sequence[tuple[Variation, Sequence[Part]]]
+"""What is to be run, by variation, the base first."""
 Ways = list[tuple[Variation, Selected]]
 """The rows of each variation."""
 
@@ -63,7 +66,8 @@ def reproduce(
 ) -> Reproduction:
     """Run everything that has not been run yet in `folder`, judge it and write the results.
 
-    Points that are `known` are not run.  `progress(what, progress)` is called often and ends the
+    Of runs in real time (`in_real_time`), only analyse what there is.  Points that are `known` are
+    not run.  `progress(what, progress)` is called often and ends the
     work with what it raises; what is finished is kept.  Raises
     `spark_analysis.sweeps.spec.SweepError` and other `AnalysisError`, OSError.
     """
@@ -86,9 +90,25 @@ def reproduce(
                 write_results(shown, folder)
                 judged = shown.judged
     result = _judged(paper, preset, ways, work.failures, judged, empty=True)
-    result = replace(result, so_far=None)  # what is missing has failed
+    if not paper.in_real_time:
+        result = replace(result, so_far=None)  # what is missing has failed
     write_results(result, folder)
     return result
+
+
+def in_real_time(plan: Plan, known: Known) -> list[tuple[Path, RunPoint]]:
+    """Return folder and point of all runs in real time that have not run and are not known.
+
+    Those of the base are the first, and of each way to run it the first seeds.
+    """
+    runs: dict[Path, RunPoint] = {}
+    for _, parts in plan:
+        of_way: list[tuple[Path, RunPoint]] = []
+        for part in parts:
+            if isinstance(part.source, Runs) and part.source.backend != VIRTUAL:
+                of_way += part.source.not_run(_taken(part, known, part.source.finished()))
+        runs |= sorted(of_way, key=lambda run: run[1].seed)
+    return [*runs.items()]
 
 
 def show(paper: Paper, preset: Preset, folder: Path, *, known: Known | None = None) -> Reproduction:
@@ -138,7 +158,7 @@ class _Work:
     failures: dict[str, str] = field(default_factory=dict)
 
     def run(self, part: Part, keys: Collection[str], more: str = "") -> bool:
-        """Run the unfinished points of a part among these keys; return whether there were any."""
+        """Run the unfinished points of a part among these keys; return whether there is news."""
         done, what = part.source.finished(), part.name
         taken = _taken(part, self.known, done)
         only = set(keys) - taken.keys()
@@ -150,12 +170,10 @@ class _Work:
         for key in only:  # one that failed in an earlier round may be there now
             self.failures.pop(f"{what}: {part.points[key]}", None)
         self.failures |= {f"{what}: {point}": why for point, why in failures.items()}
-        return True
+        return bool(failures) or part.source.finished() > done
 
 
-def _first_round(
-    paper: Paper, preset: Preset, plan: Sequence[tuple[Variation, Sequence[Part]]]
-) -> list[tuple[Part, set[str]]]:
+def _first_round(paper: Paper, preset: Preset, plan: Plan) -> list[tuple[Part, set[str]]]:
     """Return the base's parts with the keys of as many seeds as were published, if it has more.
 
     A plan with fewer seeds has some of the same points, as keys stand for contents.
@@ -188,7 +206,7 @@ def _whole(ways: Ways) -> Ways:
 def _shown(
     paper: Paper,
     preset: Preset,
-    plan: Sequence[tuple[Variation, Sequence[Part]]],
+    plan: Plan,
     known: Known,
     failures: Mapping[str, str],
 ) -> Reproduction:

@@ -79,7 +79,7 @@ class ReproductionView:
                 number,
                 claim,
                 claim.statement,
-                claim.source,
+                f"Paper, {claim.source}" if self.result.paper.published else claim.source,
                 claim.rule,
                 *self._verdicts(claim),
                 tuple(remarks(self.result, claim)),
@@ -95,6 +95,11 @@ class ReproductionView:
             return []
         base, paper = self.result.judged[0], self.result.paper
         return answer(paper.answer, paper.claims, base.points, base.findings)
+
+    @property
+    def setup(self) -> str:
+        """The heading of `differences`."""
+        return "What differs from the paper's set-up" if self.result.paper.published else "Set-up"
 
     @property
     def differences(self) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""Systems that people deploy, compared with each other in real time."""
