@@ -81,3 +81,46 @@ def pcap(packets: Iterable[bytes]) -> bytes:
     return file_header() + b"".join(
         record(packet, start + 1000 * number) for number, packet in enumerate(packets)
     )
+
+
+def block(kind: int, body: bytes, order: str = "<") -> bytes:
+    """Return a block of a pcapng file."""
+    body += bytes(-len(body) % 4)
+    length = struct.pack(order + "I", 12 + len(body))
+    return struct.pack(order + "I", kind) + length + body + length
+
+
+def section(order: str = "<") -> bytes:
+    """Return the header of a section of a pcapng file."""
+    return block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1), order)
+
+
+def interface(
+    order: str = "<",
+    linktype: int = 1,
+    snaplen: int = 0,
+    resolution: int | None = None,
+    shift: int | None = None,
+) -> bytes:
+    """Return the description of an interface: resolution and shift in seconds are options."""
+    options = struct.pack(order + "HH", 2, 5) + b"wlan0" + bytes(3)
+    if resolution is not None:
+        options += struct.pack(order + "HHBxxx", 9, 1, resolution)
+    if shift is not None:
+        options += struct.pack(order + "HHq", 14, 8, shift)
+    body = struct.pack(order + "HxxI", linktype, snaplen) + options + bytes(4)
+    return block(1, body, order)
+
+
+def enhanced(
+    data: bytes, stamp: int, order: str = "<", number: int = 0, length: int | None = None
+) -> bytes:
+    """Return a packet of an interface; its time is in the interface's unit."""
+    size = len(data) if length is None else length
+    head = struct.pack(order + "5I", number, stamp >> 32, stamp % 2**32, len(data), size)
+    return block(6, head + data + bytes(-len(data) % 4), order)
+
+
+def simple(data: bytes, order: str = "<", length: int | None = None) -> bytes:
+    """Return a packet of the first interface, without a time."""
+    return block(3, struct.pack(order + "I", len(data) if length is None else length) + data, order)
