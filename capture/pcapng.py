@@ -263,8 +263,10 @@ def _time_ns(stamps: npt.NDArray[np.uint64], interface: _Interface) -> Numbers:
     if ticks > _SECOND:  # in Python's numbers: the product may have more than 64 bits
         stamps = np.array([each * _SECOND // ticks for each in stamps.tolist()], np.uint64)
         ticks = _SECOND
-    seconds, fractions = np.divmod(stamps, np.uint64(ticks))
+    seconds = stamps // np.uint64(ticks)
+    fractions = stamps - seconds * np.uint64(ticks)  # divmod takes much longer
     whole = np.minimum(seconds, np.uint64(_FAR)).astype(np.int64)
     whole += max(-_FAR, min(interface.shift, _FAR))
-    nanoseconds = fractions * np.uint64(_SECOND) // np.uint64(ticks)
-    return np.clip(whole, 0, _LATEST) * _SECOND + nanoseconds.astype(np.int64)
+    times: Numbers = np.clip(whole, 0, _LATEST) * _SECOND
+    times += (fractions * np.uint64(_SECOND) // np.uint64(ticks)).astype(np.int64)
+    return times

@@ -23,6 +23,7 @@ from emulation.backends.base import BackendError
 from emulation.scenario.runfolder import Run
 from spark_analysis.analysis import analyse_runs, read_runs
 from spark_analysis.captures.materialise import recorded
+from spark_analysis.captures.source import captures_in
 from spark_analysis.captures.virtual_run import BACKEND, run_to_frames
 from spark_analysis.engine.pandas_rows import native
 from spark_analysis.engine.results import Analysis, RunTables
@@ -118,9 +119,9 @@ def _analysable(
                     f"{other.path} and {run.path} have the same name, and the first is analysed: "
                     "rename one of them"
                 )
-            if recorded(run) is None and not any(run.captures.glob("*.pcap")):
+            if recorded(run) is None and not captures_in(run.captures):
                 run = _run_again(run, progress)
-            if recorded(run) is None and not any(run.captures.glob("*.pcap")):
+            if recorded(run) is None and not captures_in(run.captures):
                 raise AnalysisError(f"{run.captures} has no captures: there is nothing to analyse")
             good[run.name] = run
         except AnalysisError as error:

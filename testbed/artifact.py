@@ -28,6 +28,7 @@ from emulation.mn.record import is_script_run
 from emulation.scenario.provenance import code, version
 from emulation.scenario.records import CodeRecord
 from emulation.scenario.runfolder import Run, RunFolder, read_record, read_run
+from spark_analysis.captures.source import captures_in
 from spark_analysis.captures.virtual_run import BACKEND
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.reproduction import FINDINGS
@@ -39,6 +40,7 @@ SPECIFICATION: Final = "https://w3id.org/ro/crate/1.1"
 FRAMES: Final = "frames.parquet"
 TYPES: Final = {
     ".pcap": ("application/vnd.tcpdump.pcap", "packet capture with nanosecond time stamps"),
+    ".pcapng": ("application/x-pcapng", "packet capture"),
     ".parquet": ("application/vnd.apache.parquet", "table of the analysis"),
     ".html": ("text/html", "report of the run"),
     ".json": ("application/json", "record of the run"),
@@ -191,7 +193,7 @@ def _details(
 
 def _store(run: _Bundled, file: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
     """Put a run's files into the zip; yield what the crate says of each."""
-    captured = any((run.path / "captures").glob("*.pcap"))
+    captured = bool(captures_in(run.path / "captures"))
     for path in sorted(run.path.rglob("*")):
         parts = path.relative_to(run.path).parts
         hidden = any(part.startswith(".") for part in parts)

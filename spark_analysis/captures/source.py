@@ -15,9 +15,13 @@ packed into few partitions, since a task costs more than a small file.  A task r
 follows its records and decodes them with NumPy (`capture.decode`) into Arrow batches on NumPy's
 own buffers.
 
-A file that is not an Ethernet pcap is left out and one that is cut off is read up to its last whole
-record.  A file whose times cannot be what its header says is left out, and so are records whose
-time is far from all others of the run.  `survey` says which, so that the driver can tell the user.
+A pcapng file is read as if it were a pcap one (`capture.pcapng`); a slice of it takes along what
+describes its interfaces.
+
+A file that is not a capture of Ethernet is left out and one that is cut off is read up to its last
+whole record.  A file whose times cannot be what its header says is left out, and so are records
+whose time is far from all others of the run.  `survey` says which, so that the driver can tell the
+user.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from capture.decode import decode_records
+from capture.pcapng import MAGIC, Packets, as_pcap, read_packets
 from capture.scan import (
     AIR,
     ETHERNET,
@@ -56,6 +61,8 @@ from spark_analysis.captures.batches import record_batch
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.errors import AnalysisError
 
+SUFFIXES: Final = (".pcap", ".pcapng")
+"""Ends of the names of captures."""
 LARGEST_SLICE: Final = 32 << 20
 """Bytes of captures in a partition at most, unless a single record is longer."""
 SMALLEST_SLICE: Final = 1 << 20
@@ -64,6 +71,8 @@ BATCH: Final = 32_768
 """Records in an Arrow batch; `capture.decode` works in blocks of as many."""
 TRUSTED: Final = 100
 """After so many records with times in the unit of the header, one without is itself damaged."""
+SECOND: Final = 10**9
+"""Nanoseconds."""
 FAR: Final = 30 * 86_400
 """Seconds from the middle of a run beyond which a record's time is damaged: no run is so long."""
 
@@ -74,11 +83,11 @@ class SourceError(AnalysisError):
 
 @dataclass(frozen=True)
 class Capture:
-    """One capture file and its owner, by its path: <run>/captures/<node>-<interface>.pcap."""
+    """One capture file and its owner, by its path: <run>/captures/<node>-<interface>.pcap[ng]."""
 
     path: Path
     span: tuple[int, int] | None = None
-    """Unix seconds within which records count; all do if there is none."""
+    """Unix nanoseconds, from first to last, in which records count; all do if there is none."""
 
     @property
     def run(self) -> str:
@@ -134,45 +143,47 @@ def find_captures(paths: Sequence[str | Path]) -> list[Capture]:
         if not matches:
             raise SourceError(f"there is no file or folder {path}")
         for match in matches:
-            files = _in_folder(match) if match.is_dir() else [match]
+            files = captures_in(match) if match.is_dir() else [match]
             if not files:
-                raise SourceError(f"there is no capture (*.pcap) in {match}")
+                raise SourceError(f"there is no capture (*.pcap, *.pcapng) in {match}")
             captured.update(files)
     return [Capture(path) for path in sorted(captured)]
 
 
-def _in_folder(folder: Path) -> list[Path]:
+def captures_in(folder: Path) -> list[Path]:
+    """Return the captures in a run folder or folder of captures.
+
+    One that is there in both formats is returned once; that of the air is left out.
+    """
     captures = folder / "captures"
-    files = (captures if captures.is_dir() else folder).glob("*.pcap")
-    return [file for file in files if file.name != AIR]  # the same frames again, in 802.11
+    inside = captures if captures.is_dir() else folder
+    files = {path.stem: path for end in reversed(SUFFIXES) for path in inside.glob(f"*{end}")}
+    return [file for file in files.values() if file.name != AIR]  # the same frames, in 802.11
 
 
 def survey(captures: Sequence[Capture]) -> Survey:
     """Follow every capture's records; return the readable captures, and what is wrong with any."""
     readable: list[Surveyed] = []
     problems: dict[str, list[str]] = {}
-    seconds: dict[str, dict[Capture, npt.NDArray[np.int64]]] = {}
+    times: dict[str, dict[Capture, npt.NDArray[np.int64]]] = {}
     for capture in captures:
         problem: str | None
         try:
-            header, data = _map(capture)
-            offsets, stop, problem = record_offsets(data, header)
-            times, damage = _times(data, header, offsets)
+            records = _follow(capture)
         except PcapError as error:
             problem = f"{capture.path.name} is left out: it {error}"
         except OSError as error:
             problem = f"{capture.path.name} is left out: it cannot be read: {error.strerror}"
         else:
-            if damage is not None:
-                stop, offsets, problem = int(offsets[len(times)]), offsets[: len(times)], damage
+            count, problem = len(records.starts), records.problem
             if problem is not None:
-                problem = f"{capture.path.name} is read up to record {len(offsets)}: {problem}"
-            readable.append(Surveyed(capture, len(offsets), stop, problem))
-            if len(times):
-                seconds.setdefault(capture.run, {})[capture] = times
+                problem = f"{capture.path.name} is read up to record {count}: {problem}"
+            readable.append(Surveyed(capture, count, records.stop, problem))
+            if count:
+                times.setdefault(capture.run, {})[capture] = records.time_ns
         if problem is not None:
             problems.setdefault(capture.run, []).append(problem)
-    for run, by_capture in seconds.items():
+    for run, by_capture in times.items():
         span, strange = _strange(by_capture)
         if strange:
             problems.setdefault(run, []).extend(strange.values())
@@ -185,63 +196,93 @@ def survey(captures: Sequence[Capture]) -> Survey:
 def _times(
     data: npt.NDArray[np.uint8], header: PcapHeader, offsets: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], str | None]:
-    """Return the seconds of records up to a damaged one, and what is wrong with that.
+    """Return the Unix nanoseconds of records up to a damaged one, and what is wrong with that.
 
     Raises `PcapError` if a time among the first is not in the units of the header: then no time can
     be trusted.
     """
     seconds, fractions = record_times(data, header, offsets)
     wrong = np.flatnonzero(fractions >= header.ticks)
-    if len(wrong):
-        if wrong[0] >= TRUSTED:
-            return seconds[: wrong[0]], "the time of the next one is damaged"
+    if len(wrong) and wrong[0] < TRUSTED:
         unit = "nanoseconds" if header.nanoseconds else "microseconds"
         raise PcapError(
             f"says that its times are in {unit}, but record {wrong[0] + 1} has "
             f"{fractions[wrong[0]]:,} of them in a second: the header or the record is damaged"
         )
-    return seconds, None
+    times = seconds
+    times *= SECOND  # in place, which takes a quarter of the time
+    fractions *= SECOND // header.ticks
+    times += fractions
+    if len(wrong):
+        return times[: wrong[0]], "the time of the next one is damaged"
+    return times, None
 
 
 def _strange(
-    seconds: Mapping[Capture, npt.NDArray[np.int64]],
+    times: Mapping[Capture, npt.NDArray[np.int64]],
 ) -> tuple[tuple[int, int], dict[Capture, str]]:
     """Return a run's span of time, and a message for each capture with records outside."""
-    middle = int(np.median([np.median(times) for times in seconds.values()]))
-    span = (middle - FAR, middle + FAR)
+    middle = int(np.median([np.median(each) for each in times.values()]))
+    span = (middle - FAR * SECOND, middle + FAR * SECOND)
     strange = {}
-    for capture, times in seconds.items():
-        outside = np.flatnonzero((times < span[0]) | (times > span[1]))
+    for capture, each in times.items():
+        outside = np.flatnonzero((each < span[0]) | (each > span[1]))
         if len(outside):
-            year = datetime.fromtimestamp(int(times[outside[0]]), UTC).year
+            year = datetime.fromtimestamp(int(each[outside[0]]) // SECOND, UTC).year
             strange[capture] = (
                 f"{capture.path.name}: records whose time is far from the others' are left out: "
-                f"{len(outside)} of {len(times)} (record {outside[0] + 1} is of the year {year})"
+                f"{len(outside)} of {len(each)} (record {outside[0] + 1} is of the year {year})"
             )
     return span, strange
 
 
-def _map(capture: Capture) -> tuple[PcapHeader, npt.NDArray[np.uint8]]:
-    """Return a capture's header and its bytes, mapped for as long as the array is there.
+class _Followed(NamedTuple):
+    """Where a capture's records start, and their times; where they end, and what is wrong there."""
+
+    starts: npt.NDArray[np.int64]
+    time_ns: npt.NDArray[np.int64]
+    stop: int
+    problem: str | None
+    packets: Packets | None
+    """Of a pcapng file."""
+
+
+def _follow(capture: Capture, *, timed: bool = True) -> _Followed:
+    """Follow a capture to its end; times may be left out, as they take a third of it.
 
     Raises `PcapError` or OSError if there is no readable capture.
     """
     if not stat.S_ISREG(capture.path.stat().st_mode):  # a pipe would wait for a writer
         raise PcapError("is not an ordinary file")
     with capture.path.open("rb") as file:
-        header = read_header(file.read(FILE_HEADER), capture.linktype)
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return header, np.frombuffer(mapped, np.uint8)
+        head = file.read(FILE_HEADER)
+        header = None if head.startswith(MAGIC) else read_header(head, capture.linktype)
+        data = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    if header is None:
+        packets = read_packets(data, capture.linktype)
+        return _Followed(packets.blocks, packets.time_ns, packets.stop, packets.reason, packets)
+    offsets, stop, problem = record_offsets(data, header)
+    if not timed:
+        return _Followed(offsets, np.empty(0, np.int64), stop, problem, None)
+    times, damage = _times(data, header, offsets)
+    if damage is not None:
+        stop, problem = int(offsets[len(times)]), damage
+    return _Followed(offsets[: len(times)], times, stop, problem, None)
 
 
 @dataclass(frozen=True)
 class CaptureSlice:
-    """Bytes [start, end) of a capture: whole records, of which the first has number `number`."""
+    """Bytes [start, end) of a capture: whole records, of which the first has number `number`.
+
+    Of a pcapng file, `context` is what must precede them; if there is none, the slice begins with
+    the file.
+    """
 
     capture: Capture
     start: int
     end: int
     number: int
+    context: bytes = b""
 
 
 class Partition(InputPartition):
@@ -282,19 +323,29 @@ def _slices(capture: Capture, size: int, target: int) -> list[CaptureSlice]:
     if size <= target + target // 4:  # not worth following the file for the little beyond
         return [CaptureSlice(capture, FILE_HEADER, size, 1)] if size > FILE_HEADER else []
     try:
-        header, data = _map(capture)
-        offsets, stop, _ = record_offsets(data, header)
+        records = _follow(capture, timed=False)
     except (PcapError, OSError):
         return []
+    starts, stop = records.starts, records.stop
     count = -(-(stop - FILE_HEADER) // target)
     targets = np.linspace(FILE_HEADER, stop, count, endpoint=False)
-    first = np.unique(np.searchsorted(offsets, targets))
-    first = first[first < len(offsets)]
-    edges = [*offsets[first].tolist(), stop]
+    first = np.unique(np.searchsorted(starts, targets))
+    first = first[first < len(starts)]
+    edges = [*starts[first].tolist(), stop]
     return [
-        CaptureSlice(capture, edges[index], edges[index + 1], number + 1)
-        for index, number in enumerate(first.tolist())
+        CaptureSlice(
+            capture,
+            edges[index],
+            edges[index + 1],
+            int(first[index]) + 1,
+            b"" if records.packets is None else records.packets.context(edges[index]),
+        )
+        for index in range(len(first))
     ]
+
+
+def _within(times: npt.NDArray[np.int64], span: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    return (span[0] <= times) & (times <= span[1])
 
 
 class PcapDataSource(DataSource):
@@ -369,20 +420,29 @@ class LoadedSlice(NamedTuple):
 
 def load_slice(part: CaptureSlice) -> LoadedSlice | None:
     """Return the records of a slice; None if the file is not such a capture, or gone."""
+    capture = part.capture
     try:
-        with part.capture.path.open("rb") as file:
-            header = read_header(file.read(FILE_HEADER), part.capture.linktype)
-            file.seek(part.start)
-            data = np.fromfile(file, np.uint8, part.end - part.start)
-        offsets, _, _ = record_offsets(data, header, 0)
-        seconds, _ = _times(data, header, offsets)
-        offsets = offsets[: len(seconds)]
+        with capture.path.open("rb") as file:
+            head = file.read(FILE_HEADER)
+            if head.startswith(MAGIC):
+                file.seek(part.start if part.context else 0)
+                rest = np.fromfile(file, np.uint8, part.end - file.tell())
+                data = np.concatenate((np.frombuffer(part.context, np.uint8), rest))
+                packets = read_packets(data, capture.linktype)
+                header = as_pcap(data, packets, capture.linktype)
+                offsets, times = packets.offsets, packets.time_ns
+            else:
+                header = read_header(head, capture.linktype)
+                file.seek(part.start)
+                data = np.fromfile(file, np.uint8, part.end - part.start)
+                offsets, _, _ = record_offsets(data, header, 0)
+                times, _ = _times(data, header, offsets)
+                offsets = offsets[: len(times)]
     except (PcapError, OSError):
         return None
     numbers = np.arange(part.number, part.number + len(offsets), dtype=np.int64)
-    if part.capture.span is not None:
-        first, last = part.capture.span
-        kept = (first <= seconds) & (seconds <= last)
+    if capture.span is not None:
+        kept = _within(times, capture.span)
         offsets, numbers = offsets[kept], numbers[kept]
     return LoadedSlice(header, data, offsets, numbers)
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from spark_analysis.captures.schemas import INT, LONG, STRING, column, run_schema
+from spark_analysis.captures.source import SUFFIXES
 from spark_analysis.engine.pandas_rows import floats, tuples
 from spark_analysis.engine.tables import Table
 from spark_analysis.measures.columns import count_if, sum_if
@@ -132,15 +133,16 @@ def node_table(tables: RunTables) -> TextTable:
 def _files(tables: RunTables, node: str, missing: Sequence[str]) -> Cell:
     run = tables.run
     own = ACCESS if tables.scenario.wire is None else WIRED
-    radios = [("radio" if own == ACCESS else "wire", f"{node}-{own}.pcap")]
+    radios = [("radio" if own == ACCESS else "wire", f"{node}-{own}")]
     for point in tables.scenario.access_points:
         if node == tables.names.get(point.broker):
-            radios = [(f"{which} radio", f"{point.port(kind)}.pcap")
+            radios = [(f"{which} radio", point.port(kind))
                       for which, kind in (("access", ACCESS), ("mesh", MESH))]  # fmt: skip
-            radios.append(("wire", f"{node}-{WIRED}.pcap"))
+            radios.append(("wire", f"{node}-{WIRED}"))
     links = tuple(
         FileLink(text, run.link(f"captures/{name}"))
-        for text, name in (*radios, ("loopback", f"{node}-lo.pcap"))
+        for text, capture in (*radios, ("loopback", f"{node}-lo"))
+        for name in (f"{capture}{end}" for end in SUFFIXES)
         if text not in missing and (run.captures / name).exists()
     )
     if missing:

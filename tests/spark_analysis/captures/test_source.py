@@ -29,7 +29,16 @@ from spark_analysis.captures.source import (
     read_slice,
     survey,
 )
-from tests.capture.packets import ethernet, file_header, pcap, record, udp_ipv4
+from tests.capture.packets import (
+    enhanced,
+    ethernet,
+    file_header,
+    interface,
+    pcap,
+    record,
+    section,
+    udp_ipv4,
+)
 
 HELLO = Frame(CommonKind.HELLO, 3, body=b"\x01\x02", ttl=1)
 EVENT = Frame(CommonKind.EVENT, 3, BROADCAST, 5, 77, 9, 4, route=b"abc", body=bytes(20))
@@ -37,12 +46,14 @@ NOTIFY = Frame(ClientKind.NOTIFY, 3, 1, 5, 77, hops=4, body=b"\x83\xa0\xf6\x40")
 START = 1_700_000_000_000_000_000
 
 
-def rows(capture: Path, columns: list[str] | None = None, bodies_from: int = 64) -> list[Any]:
+def rows(
+    capture: Path, columns: list[str] | None = None, bodies_from: int = 64, partitions: int = 1
+) -> list[Any]:
     schema = to_arrow_schema(FRAMES, timezone="UTC")
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
     found: list[Any] = []
-    for partition in plan([Capture(capture)], 1):
+    for partition in plan([Capture(capture)], partitions):
         for part in partition.value:
             for batch in read_slice(part, schema, bodies_from):
                 batch.validate(full=True)
@@ -283,6 +294,58 @@ def test_paths_are_runs_folders_files_or_globs(capture: Path, tmp_path: Path) ->
         find_captures([tmp_path / "nowhere"])
     with pytest.raises(SourceError, match="there is no capture"):
         find_captures([tmp_path])
+
+
+def pcapng(packets: list[bytes]) -> bytes:
+    """Return what `pcap` does, in two sections of both byte orders."""
+    written = b""
+    for order, chosen in (("<", slice(0, 2)), (">", slice(2, None))):
+        written += section(order) + interface(order) + interface(order, resolution=9)
+        for number, packet in list(enumerate(packets))[chosen]:
+            written += enhanced(packet, START + 1000 * number, order, number=1)
+    return written
+
+
+def test_pcapng_is_read_as_pcap_is(capture: Path) -> None:
+    packets = [ethernet(udp_ipv4(frame.encode())) for frame in (HELLO, EVENT, NOTIFY, HELLO)]
+    capture.write_bytes(pcap(packets))
+    expected = rows(capture)
+    assert len(expected) == len(packets)
+    for path in (capture, capture.with_suffix(".pcapng")):  # the end of the name says nothing
+        path.write_bytes(pcapng(packets))
+        assert rows(path) == expected
+    assert find_captures([capture.parent.parent]) == [Capture(capture)]
+    capture.unlink()
+    assert find_captures([capture.parent.parent]) == [Capture(path)]
+    assert survey([Capture(path)]).captures[0].records == len(packets)
+    path.write_bytes(path.read_bytes()[:-5])
+    (problem,) = survey([Capture(path)]).problems["run1"]
+    assert problem.startswith("sta12-lo.pcapng is read up to record 3: truncated: the block at")
+    assert rows(path) == expected[:-1]
+
+
+def test_large_pcapng_files_are_cut_too(tmp_path: Path) -> None:
+    packet = ethernet(udp_ipv4(EVENT.encode()))
+    count = 3 * SMALLEST_SLICE // (32 + len(packet))
+    packets = [packet] * count
+    one, other = tmp_path / "a-wlan0.pcap", tmp_path / "a-wlan0.pcapng"
+    one.write_bytes(pcap(packets))
+    other.write_bytes(pcapng(packets))
+    slices = [part for partition in plan([Capture(other)], 100) for part in partition.value]
+    assert len(slices) > 2
+    assert all(part.context for part in slices)
+    columns = ["number", "time_ns", "sequence"]
+    assert rows(other, columns, partitions=100) == rows(one, columns)
+
+
+def test_pcapng_of_another_link_type_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "sta1-lo.pcapng"
+    path.write_bytes(section() + interface(linktype=113) + enhanced(bytes(60), 1))
+    assert survey([Capture(path)]).problems[tmp_path.name] == (
+        "sta1-lo.pcapng is left out: it has packets of link type 113 at interface 0; only Ethernet "
+        "(1) is decoded",
+    )
+    assert rows(path) == []
 
 
 @pytest.mark.parametrize(
