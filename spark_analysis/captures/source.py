@@ -16,7 +16,8 @@ follows its records and decodes them with NumPy (`capture.decode`) into Arrow ba
 own buffers.
 
 A pcapng file is read as if it were a pcap one (`capture.pcapng`); a slice of it takes along what
-describes its interfaces.
+describes its interfaces.  Filters on run, node, interface and time are applied before packets are
+decoded (`captures.pushdown`).
 
 A file that is not a capture of Ethernet is left out and one that is cut off is read up to its last
 whole record.  A file whose times cannot be what its header says is left out, and so are records
@@ -30,7 +31,7 @@ import json
 import mmap
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +40,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -58,6 +59,7 @@ from capture.scan import (
 )
 from nodeapp.kinds import FIRST_CLIENT_KIND
 from spark_analysis.captures.batches import record_batch
+from spark_analysis.captures.pushdown import Wanted
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.errors import AnalysisError
 
@@ -323,7 +325,7 @@ def _slices(capture: Capture, size: int, target: int) -> list[CaptureSlice]:
     if size <= target + target // 4:  # not worth following the file for the little beyond
         return [CaptureSlice(capture, FILE_HEADER, size, 1)] if size > FILE_HEADER else []
     try:
-        records = _follow(capture, timed=False)
+        records = _follow(capture, timed=capture.span is not None)
     except (PcapError, OSError):
         return []
     starts, stop = records.starts, records.stop
@@ -332,6 +334,9 @@ def _slices(capture: Capture, size: int, target: int) -> list[CaptureSlice]:
     first = np.unique(np.searchsorted(starts, targets))
     first = first[first < len(starts)]
     edges = [*starts[first].tolist(), stop]
+    wanted = np.ones(len(first), np.bool_)
+    if capture.span is not None and len(first):
+        wanted = np.logical_or.reduceat(_within(records.time_ns, capture.span), first)
     return [
         CaptureSlice(
             capture,
@@ -340,7 +345,7 @@ def _slices(capture: Capture, size: int, target: int) -> list[CaptureSlice]:
             int(first[index]) + 1,
             b"" if records.packets is None else records.packets.context(edges[index]),
         )
-        for index in range(len(first))
+        for index in np.flatnonzero(wanted).tolist()
     ]
 
 
@@ -388,10 +393,20 @@ class PcapReader(DataSourceReader):
         if not partitions.isdecimal() or int(partitions) < 1:
             raise SourceError(f"option partitions is a number from 1, not {partitions}")
         self._partitions = int(partitions)
+        self._wanted = Wanted()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # PySpark's
+        """Take what is to be read; return the filters that Spark has to apply as well."""
+        return [each for each in filters if not self._wanted.take(each)]
 
     def partitions(self) -> list[Partition]:
         """Return the partitions: one without slices if nothing is readable."""
-        return plan(find_captures(self._paths), self._partitions) or [Partition([])]
+        captures = [
+            replace(capture, span=self._wanted.span)
+            for capture in find_captures(self._paths)
+            if self._wanted.has(capture.run, capture.node, capture.interface)
+        ]
+        return plan(captures, self._partitions) or [Partition([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a partition in Arrow batches of at most `BATCH`."""

@@ -154,6 +154,8 @@ def settings(
         # Records a Python stack for every column expression: a second in all for a page of queries.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        # The pcap source skips files and packets that a filter does not want.
+        "spark.sql.python.filterPushdown.enabled": "true",
         # No table has buckets; with it on, Spark makes a session for each table that is cached.
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
         # Plans would be formatted for the web page, which is off.
