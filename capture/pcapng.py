@@ -261,7 +261,7 @@ def _time_ns(stamps: npt.NDArray[np.uint64], interface: _Interface) -> Numbers:
     """Return Unix nanoseconds, cut to whole ones; the first or last time of pcap if beyond."""
     ticks = interface.ticks
     if ticks > _SECOND:  # in Python's numbers: the product may have more than 64 bits
-        stamps = np.array([each * _SECOND // ticks for each in stamps.tolist()], np.uint64)
+        stamps = np.array([stamp * _SECOND // ticks for stamp in stamps.tolist()], np.uint64)
         ticks = _SECOND
     seconds = stamps // np.uint64(ticks)
     fractions = stamps - seconds * np.uint64(ticks)  # divmod takes much longer

@@ -221,19 +221,19 @@ def _times(
 
 
 def _strange(
-    times: Mapping[Capture, npt.NDArray[np.int64]],
+    by_capture: Mapping[Capture, npt.NDArray[np.int64]],
 ) -> tuple[tuple[int, int], dict[Capture, str]]:
     """Return a run's span of time, and a message for each capture with records outside."""
-    middle = int(np.median([np.median(each) for each in times.values()]))
+    middle = int(np.median([np.median(times) for times in by_capture.values()]))
     span = (middle - FAR * SECOND, middle + FAR * SECOND)
     strange = {}
-    for capture, each in times.items():
-        outside = np.flatnonzero((each < span[0]) | (each > span[1]))
+    for capture, times in by_capture.items():
+        outside = np.flatnonzero((times < span[0]) | (times > span[1]))
         if len(outside):
-            year = datetime.fromtimestamp(int(each[outside[0]]) // SECOND, UTC).year
+            year = datetime.fromtimestamp(int(times[outside[0]]) // SECOND, UTC).year
             strange[capture] = (
                 f"{capture.path.name}: records whose time is far from the others' are left out: "
-                f"{len(outside)} of {len(each)} (record {outside[0] + 1} is of the year {year})"
+                f"{len(outside)} of {len(times)} (record {outside[0] + 1} is of the year {year})"
             )
     return span, strange
 
@@ -397,7 +397,7 @@ class PcapReader(DataSourceReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # PySpark's
         """Take what is to be read; return the filters that Spark has to apply as well."""
-        return [each for each in filters if not self._wanted.take(each)]
+        return [condition for condition in filters if not self._wanted.take(condition)]
 
     def partitions(self) -> list[Partition]:
         """Return the partitions: one without slices if nothing is readable."""
