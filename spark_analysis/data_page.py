@@ -63,6 +63,16 @@ reproduction:
 
     results = sweeps.load("sweeps/roaming_field-flooding-speed")
     results.groupby(["protocol", "speed"])["delivery_ratio"].mean()
+
+Packets are rows of Spark, with the columns of `spark_analysis.captures.schemas.FRAMES`. What a
+filter on run, node, interface or time rules out is not decoded, and `.schema(COLUMNS)` decodes
+only these:
+
+    from spark_analysis.engine.session import spark_session
+
+    with spark_session() as spark:
+        packets = spark.read.format("pcap").load("runs/20260101-120000-roaming_field-flooding")
+        packets.where("node = 'sta1'").groupBy("kind").count().show()
 """
 _OF_LOST: Final = """\
 An event's way to a subscriber that missed it is followed through the captures to the last node that

@@ -6,6 +6,7 @@ import csv
 import json
 import logging
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,10 @@ def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = write_run(tmp_path / "one"), write_run(tmp_path / "other")
+    for capture in (other / "captures").iterdir():
+        editcap = ["editcap", "-F", "pcapng", str(capture), f"{capture}ng"]
+        subprocess.run(editcap, check=True, capture_output=True)
+        capture.unlink()
     empty = write_run(tmp_path / "empty")
     for capture in (empty / "captures").iterdir():
         capture.unlink()
@@ -75,6 +80,10 @@ def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
     report = (out / "one" / "report.html").read_text()
     assert 'href="../../one/captures/sta1-wlan0.pcap"' in report
     assert 'href="../../one/scenario.json"' in report
+    assert (
+        'href="../../other/captures/sta1-wlan0.pcapng"'
+        in (out / "other" / "report.html").read_text()
+    )
     assert 'id="replay-data"' in report
     assert (out / "comparison.html").exists()
     for figures, name in ((out / "one" / "figures", "delivery"), (out / COMPARED, "delay")):
