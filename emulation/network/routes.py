@@ -2,10 +2,14 @@
 
     python -m emulation.network.routes CONFIG.json
 
-with {"nodes": [{"name", "pid", "interface", "address"}], "medium": control socket, "ready": path}.
-Every `INTERVAL` it asks the medium who hears whom and gives every node a route to every other that
-it can reach, over the links that cost least; it touches `ready` as a sign of life.  Nobody sends a
-frame for that.
+with {"nodes": [{"name", "pid", "interface", "address"}], "medium": control socket, "ready": path,
+"brokers": {access point: its broker}}.  Every `INTERVAL` it asks the medium who hears whom and
+gives every node a route to every other that it can reach, over the links that cost least; it
+touches `ready` as a sign of life.  Nobody sends a frame for that.
+
+Behind access points stations have one link, to the broker of their own; brokers are linked as their
+access points hear each other over the mesh.  A station that changes its access point keeps its
+address, and its connections.
 
 The cost of a link is its expected number of transmissions: 1 over the share of frames that arrive
 (ETX; De Couto et al., "A High-Throughput Path Metric for Multi-Hop Wireless Routing", MobiCom
@@ -31,6 +35,8 @@ from emulation.network import rtnetlink
 
 INTERVAL: Final = 0.5
 """Seconds between two looks at the links: at 20 m/s nodes move 10 m."""
+MESH: Final = "mesh"
+"""Name of the channel of access points' mesh radios (`emulation.wifi.cells`)."""
 WORST: Final = 0.9
 """Loss above which nobody routes over a link."""
 
@@ -59,23 +65,45 @@ def next_hops(count: int, links: Sequence[tuple[int, int, float]]) -> dict[tuple
     }
 
 
+def links_between(
+    medium: Path, numbers: Mapping[str, int], brokers: Mapping[str, str]
+) -> list[tuple[int, int, float]] | None:
+    """Return the links that packets can take as `next_hops` wants them, each in one direction.
+
+    `numbers` are those of the nodes by name; `brokers` are those of access points, empty without.
+    None if the medium is about to end.  Raises OSError.
+    """
+    answer = ask(medium, {"op": "links"})
+    if "links" not in answer:
+        return None
+    links = [
+        (brokers.get(x["name"], x["name"]), brokers.get(x["neighbour"], x["neighbour"]), x["loss"])
+        for x in answer["links"]
+        if not brokers or x.get("channel") == MESH
+    ]
+    if brokers:
+        points = ask(medium, {"op": "associations"}).get("associations", {})
+        links += [(name, brokers[point], 0.0) for name, point in points.items() if point]
+    ends = [(numbers[one], numbers[other], loss) for one, other, loss in links]
+    losses = {(min(one, other), max(one, other)): loss for one, other, loss in ends}
+    return [(*pair, loss) for pair, loss in losses.items()]
+
+
 class Routes:
     """The routes of all nodes; `nodes` as in the configuration."""
 
     def __init__(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         self._nodes = nodes
-        self._number = {node["name"]: number for number, node in enumerate(nodes)}
+        self.numbers = {node["name"]: number for number, node in enumerate(nodes)}
         self._hops: dict[tuple[int, int], int] = {}
         self._index = []
         for node in nodes:
             with network_namespace(node["pid"]):
                 self._index.append(socket.if_nametoindex(node["interface"]))
 
-    def update(self, links: Sequence[Mapping[str, Any]]) -> None:
+    def update(self, links: Sequence[tuple[int, int, float]]) -> None:
         """Change the routes that differ from the last ones.  Raises OSError."""
-        number = self._number
-        pairs = [(number[x["name"]], number[x["neighbour"]], x["loss"]) for x in links]
-        hops = next_hops(len(self._nodes), [pair for pair in pairs if pair[0] < pair[1]])
+        hops = next_hops(len(self._nodes), links)
         requests: dict[int, list[bytes]] = {}
         for node, to in {*hops, *self._hops}:
             hop = hops.get((node, to))
@@ -101,9 +129,9 @@ def main() -> int:
         config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         routes, ready = Routes(config["nodes"]), Path(config["ready"])
         while True:
-            answer = ask(Path(config["medium"]), {"op": "links"})
-            if "links" in answer:  # else the medium is about to end
-                routes.update(answer["links"])
+            links = links_between(Path(config["medium"]), routes.numbers, config["brokers"])
+            if links is not None:
+                routes.update(links)
                 ready.touch()
             time.sleep(INTERVAL)
     except OSError as error:

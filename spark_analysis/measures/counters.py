@@ -37,6 +37,7 @@ from emulation.network.switches import REVALIDATION_MS
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
 from nodeapp.kinds import TrafficClass
+from nodeapp.pubsub.registry import MIDDLEWARE
 from spark_analysis.captures.schemas import LONG, STRING, column, run_schema
 from spark_analysis.engine.tables import Inputs, Rows, Table, driver_rows, local_rows
 from spark_analysis.measures.measure import Measure, Section, Version
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "e248c82f4c38")
+VERSION: Final = Version(1, "d2a59ad2c164")
 
 
 COUNTED: Final = (
@@ -148,11 +149,14 @@ def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFra
 
 
 def counted_rows(runs: Sequence[Run]) -> list[tuple[str, str, str, str, int, int]]:
-    """Return the rows of `COUNTED`: the flow counters that the runs exported."""
+    """Return the rows of `COUNTED`: the flow counters that the runs exported.
+
+    Not those of middlewares: brokers' kernels route them, so their packets are of other sources.
+    """
     return [
         (run.name, point.name, counter.path, counter.traffic_class, counter.frames, counter.bytes)
         for run in runs
-        if run.flows is not None
+        if run.flows is not None and run.scenario.protocol.name not in MIDDLEWARE
         for point in run.flows.access_points
         for counter in point.counters
     ]
@@ -180,7 +184,7 @@ def _around_handovers(frame: pd.DataFrame, moves: int) -> str:
 
 def counter_tables(tables: RunTables) -> list[TextTable]:
     """Return the table of the report; none without access points."""
-    if not tables.scenario.access_points:
+    if not tables.scenario.access_points or tables.scenario.protocol.name in MIDDLEWARE:
         return []
     columns = ("counted_frames", "captured_frames", "counted_bytes", "captured_bytes")
     frame = tables.table("counters")

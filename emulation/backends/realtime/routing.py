@@ -21,9 +21,8 @@ from typing import Any, Final
 from capture.namespaces import network_namespace
 from emulation.backends.realtime.helpers import Helpers
 from emulation.backends.realtime.signs import Replaced, Sign
-from emulation.media.control import ask
 from emulation.network.processes import OWN_RUN_FOLDER, StateFolder
-from emulation.network.routes import next_hops
+from emulation.network.routes import links_between, next_hops
 from emulation.scenario.scenario import Scenario
 from nodeapp.installation import COMMAND
 from nodeapp.pubsub import registry
@@ -74,6 +73,8 @@ class IpRouting:
             {**node, "address": spec.address}
             for node, spec in zip(nodes, scenario.nodes, strict=True)
         ]
+        names = {node.id: node.name for node in scenario.nodes}
+        self._brokers = {point.name: names[point.broker] for point in scenario.access_points}
         self._helpers = helpers
         self._state = state
         self._medium = medium
@@ -85,7 +86,12 @@ class IpRouting:
                 self._forward(node["interface"])
         if self._kind == "static":
             ready = self._state.path / "routes.ready"
-            config = {"nodes": self._nodes, "medium": str(self._medium), "ready": str(ready)}
+            config = {
+                "nodes": self._nodes,
+                "medium": str(self._medium),
+                "ready": str(ready),
+                "brokers": self._brokers,
+            }
             self._helpers.start("routes", "emulation.network.routes", config)
             self._helpers.await_ready("routes", ready.exists)
             return {"routes": Replaced(ready)}
@@ -136,11 +142,10 @@ class IpRouting:
 
         def converged() -> bool:
             self._helpers.check()
-            links = ask(self._medium, {"op": "links"}).get("links", [])
             numbers = {node["name"]: number for number, node in enumerate(self._nodes)}
-            pairs = [(numbers[x["name"]], numbers[x["neighbour"]], x["loss"]) for x in links]
+            links = links_between(self._medium, numbers, self._brokers) or []
             wanted: dict[int, int] = {}
-            for node, _ in next_hops(len(self._nodes), pairs):
+            for node, _ in next_hops(len(self._nodes), links):
                 wanted[node] = wanted.get(node, 0) + 1
             missing[:] = [
                 self._nodes[node]["name"]

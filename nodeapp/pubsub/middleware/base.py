@@ -121,11 +121,6 @@ class Middleware(Service):
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
-        if environment.brokers:
-            return (
-                f"{cls.name} runs among stations that route: access points of a mesh carry frames "
-                "to their brokers alone; choose a topology without"
-            )
         if environment.wired and parameters["routing"] != "none":
             return "on a switch all nodes are neighbours: --set routing=none"
         return None

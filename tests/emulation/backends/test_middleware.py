@@ -9,7 +9,8 @@ from typing import Any
 
 import psutil
 import pytest
-from scapy.utils import RawPcapReader
+from scapy.layers.inet import TCP
+from scapy.utils import RawPcapReader, rdpcap
 
 from emulation.backends.base import BackendError
 from emulation.backends.realtime import routing
@@ -18,7 +19,7 @@ from emulation.backends.tap import TapBackend, TapRun
 from emulation.backends.virtual import VirtualBackend
 from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Waypoint
-from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.middleware import marker
 from nodeapp.pubsub.registry import MIDDLEWARE
@@ -102,6 +103,62 @@ def test_events_go_over_two_hops(name: str, settings: dict[str, Any], tmp_path: 
     assert sends(folder.captures / "sta2-wlan0.pcap") >= 10  # it received and forwarded them
     notified = [frame for frame, _ in RawPcapReader(str(folder.captures / "sta3-lo.pcap"))]
     assert len(notified) > 5
+
+
+def roaming(**settings: Any) -> Scenario:
+    """Two stations behind access points; who subscribes walks from the first to the fourth.
+
+    The broker is that of the first access point.
+    """
+    few = {"side": 2, "nodes": 2, "topics": 1, "publishers": 1, "subscribers": 1, "speed": 0}
+    made = make_scenario("mesh_grid", "mqtt", seed=1, duration=30.0, settings=few | settings)
+    publisher, walker = made.stations
+    ends = [made.access_points[index].position for index in (0, 3)]
+    walk = [Waypoint(2.0, *ends[0]), Waypoint(6.0, *ends[1])]
+    moved = {
+        publisher.name: (Waypoint(0.0, *made.access_points[1].position),),
+        walker.name: (Waypoint(0.0, *ends[0]), *walk),
+    }
+    nodes = [
+        node.model_copy(update={"waypoints": moved.get(node.name, node.waypoints)})
+        for node in made.nodes
+    ]
+    subscribe = next(act for act in made.workload if act.action == "subscribe")
+    publish = next(act for act in made.workload if act.action == "publish")
+    workload = [subscribe.model_copy(update={"time": 0.2, "node": walker.id})]
+    workload += [
+        publish.model_copy(
+            update={"time": 1.0 + 0.25 * number, "node": publisher.id, "sequence": number}
+        )
+        for number in range(1, 29)
+    ]
+    return made.model_copy(
+        update={"nodes": tuple(nodes), "workload": tuple(workload), "duration": 10.0}
+    )
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_connection_outlives_handovers_between_access_points(tmp_path: Path) -> None:
+    needs("mqtt", {})
+    scene = roaming()
+    folder = RunFolder.create(tmp_path, scene)
+    observer = Recorded()
+    TapBackend().execute(scene, folder, observer)
+    assert observer.problems == []
+    walker = scene.stations[1]
+    radio = folder.captures / f"{walker.name}-wlan0.pcap"
+    flows = read_run(folder.path).flows
+    assert flows is not None
+    assert [move.access_point for move in flows.moves if move.station == walker.mac] == [
+        "ap1",
+        "ap4",
+    ]
+    packets = [packet for packet in rdpcap(str(radio)) if TCP in packet]
+    began = [packet.time for packet in packets if packet[TCP].flags == "S"]
+    events = [packet.time for packet in packets if marker.MAGIC in bytes(packet)]
+    assert max(began) < events[0], "it never connected again"
+    assert len(events) >= 28
 
 
 @pytest.mark.root

@@ -146,7 +146,7 @@ def shown(rows: list[tuple[Any, ...]], moves: int | None) -> TextTable:
     columns = ("counted_frames", "captured_frames", "counted_bytes", "captured_bytes")
     frame = pd.DataFrame(rows, columns=["port", "direction", "traffic_class", *columns])
     made = SimpleNamespace(
-        scenario=SimpleNamespace(access_points=("ap1",)),
+        scenario=SimpleNamespace(access_points=("ap1",), protocol=SimpleNamespace(name="flooding")),
         table=lambda name: frame,
         run=SimpleNamespace(
             flows=None if moves is None else SimpleNamespace(complete=True, moves=(None,) * moves)
