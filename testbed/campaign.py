@@ -24,7 +24,7 @@ from spark_analysis.papers.paper import PROTOCOL, Paper, Preset
 from spark_analysis.papers.planned import parts_of
 from spark_analysis.papers.published import read_known
 from spark_analysis.papers.reproduction import in_real_time
-from spark_analysis.sweeps.folder import SweepFolder
+from spark_analysis.sweeps.folder import SweepFolder, alone
 from spark_analysis.sweeps.spec import VIRTUAL, RunPoint, SweepSpec, points
 from spark_analysis.sweeps.sweep import SweepOutcome
 from spark_analysis.sweeps.tasks import note_failure, ran
@@ -37,6 +37,8 @@ BETWEEN: Final = 600.0
 """Seconds of runs between two analyses."""
 POLL: Final = 0.5
 """Seconds between looks for other runs."""
+LOCK: Final = ".running"
+"""File of a folder that is locked while its points run, also between their analyses."""
 OVERHEAD: Final = 5.0
 """Seconds that a run takes besides its duration, before one has ended."""
 
@@ -77,8 +79,9 @@ def run_campaign(
         analyse = partial(
             analyst.sweep if beside else analyse_sweep, folder, keep_packets=keep_packets
         )
-        _run(to_run, backend, analyse, analyst.start if beside else _nothing)
-        return analyse()
+        with alone(folder, LOCK):
+            _run(to_run, backend, analyse, analyst.start if beside else _nothing)
+            return analyse()
 
 
 def run_reproduction(
@@ -105,8 +108,9 @@ def run_reproduction(
             folder,
             known,
         )
-        _run(to_run, backend, analyse, analyst.start if beside else _nothing)
-        analyse()
+        with alone(folder, LOCK):
+            _run(to_run, backend, analyse, analyst.start if beside else _nothing)
+            analyse()
 
 
 def _check(to_run: Sequence[tuple[Path, RunPoint]]) -> None:

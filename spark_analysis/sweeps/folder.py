@@ -118,13 +118,7 @@ class SweepFolder:
         Raises `SweepError` if somebody else works on it, OSError if it cannot be made.
         """
         self._points.mkdir(parents=True, exist_ok=True)
-        with (self.folder / LOCK).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SweepError(
-                    f"{self.folder} is being worked on: wait for it, or give another with --out"
-                ) from None
+        with alone(self.folder):
             yield
 
     def chosen(self, plan: Sequence[RunPoint], name: str) -> Path:
@@ -195,6 +189,23 @@ class SweepFolder:
             elif (reason := failure(self.path(point))) is not None:
                 failures[str(point)] = f"{reason} ({self.path(point) / FAILURE})"
         return failures, problems
+
+
+@contextmanager
+def alone(folder: Path, lock: str = LOCK) -> Iterator[None]:
+    """Keep others out of a folder, which is made, for the block.
+
+    Raises `SweepError` if somebody else works on it, OSError if it cannot be made.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / lock).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SweepError(
+                f"{folder} is being worked on: wait for it, or give another with --out"
+            ) from None
+        yield
 
 
 def as_table(
