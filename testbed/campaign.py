@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from emulation.backends.base import Backend, BackendError
+from emulation.backends.realtime.routing import obstacle
 from emulation.backends.registry import backends
 from emulation.network.processes import running
 from emulation.scenario.runfolder import RunFolder
-from nodeapp.pubsub.registry import missing
 from spark_analysis.papers.cost import about
-from spark_analysis.papers.paper import PROTOCOL, Paper, Preset
+from spark_analysis.papers.paper import Paper, Preset
 from spark_analysis.papers.planned import parts_of
 from spark_analysis.papers.published import read_known
 from spark_analysis.papers.reproduction import in_real_time
-from spark_analysis.sweeps.folder import SweepFolder, alone
+from spark_analysis.sweeps.folder import RUNNING, SweepFolder, alone
 from spark_analysis.sweeps.spec import VIRTUAL, RunPoint, SweepSpec, points
 from spark_analysis.sweeps.sweep import SweepOutcome
 from spark_analysis.sweeps.tasks import note_failure, ran
@@ -37,14 +37,75 @@ BETWEEN: Final = 600.0
 """Seconds of runs between two analyses."""
 POLL: Final = 0.5
 """Seconds between looks for other runs."""
-LOCK: Final = ".running"
-"""File of a folder that is locked while its points run, also between their analyses."""
 OVERHEAD: Final = 5.0
 """Seconds that a run takes besides its duration, before one has ended."""
 
 
-def ready(name: str, protocols: Collection[str], master: str) -> Backend:
-    """Return a backend in real time, or end with why it cannot run these protocols here."""
+def run_campaign(spec: SweepSpec, folder: Path, master: str, *, keep_packets: bool) -> SweepOutcome:
+    """Run what a spec asks for and has not run yet, and analyse it.
+
+    Raises `SweepError` and OSError; KeyboardInterrupt once the run that it interrupts is stopped.
+    """
+    sweep = SweepFolder(folder)
+
+    def missing() -> list[tuple[Path, RunPoint]]:
+        return [
+            (sweep.path(point), point)
+            for point in points(spec)
+            if not (sweep.finished(point, frames=keep_packets) or ran(sweep.path(point)))
+        ]
+
+    backend = _ready(spec.backend, missing(), master)
+    with alone(folder, RUNNING), Analyst(folder) as analyst:
+        with sweep.alone():
+            sweep.note(spec)
+        RunFolder(folder).give_to_caller()
+        beside = possible()
+        analyse = partial(
+            analyst.sweep if beside else analyse_sweep, folder, keep_packets=keep_packets
+        )
+        _run(missing(), backend, analyse, analyst.start if beside else _nothing)
+        return analyse()
+
+
+def run_reproduction(
+    paper: Paper, preset: Preset, folder: Path, published: Sequence[Path], master: str
+) -> None:
+    """Run what a paper's preset asks for in real time and has not run yet, and analyse it.
+
+    Points in the folders `published` are not run.  Raises `AnalysisError` and OSError;
+    KeyboardInterrupt once the run that it interrupts is stopped.
+    """
+    plan = parts_of(paper, preset, folder)
+    names = {part.source.backend for _, of_way in plan for part in of_way}
+    known = read_known(paper, published)
+    to_run = in_real_time(plan, known)
+    (name,) = names - {VIRTUAL}
+    backend = _ready(name, to_run, master)
+    if not to_run:
+        return
+    if not folder.exists():  # the analysis, which has no root, is to write there
+        folder.mkdir(parents=True)
+        RunFolder(folder).give_to_caller()
+    with alone(folder, RUNNING), Analyst(folder) as analyst:
+        beside = possible()
+        analyse = partial(
+            analyst.reproduction if beside else analyse_reproduction,
+            paper.key,
+            preset.name,
+            folder,
+            published,
+        )
+        to_run = in_real_time(plan, known)
+        _run(to_run, backend, analyse, analyst.start if beside else _nothing)
+        analyse()
+
+
+def _ready(name: str, to_run: Sequence[tuple[Path, RunPoint]], master: str) -> Backend:
+    """Return the backend that is to run points here, or end with why it cannot.
+
+    Raises `SpecError` for a point that has no scenario.
+    """
     backend = backends()[name]
     if master != LOCAL:
         fail(
@@ -52,71 +113,12 @@ def ready(name: str, protocols: Collection[str], master: str) -> Backend:
             "this machine, one after another",
             USAGE,
         )
-    for obstacle in (*backend.obstacles(), *filter(None, map(missing, protocols))):
-        fail(obstacle)
+    scenarios = [point.scenario() for _, point in to_run]
+    if scenarios:
+        lacking = dict.fromkeys(filter(None, map(obstacle, scenarios)))
+        for problem in (*backend.obstacles(), *lacking):
+            fail(problem)
     return backend
-
-
-def run_campaign(
-    spec: SweepSpec, folder: Path, backend: Backend, *, keep_packets: bool
-) -> SweepOutcome:
-    """Run what a spec asks for and has not run yet, and analyse it.
-
-    Raises `SweepError` and OSError; KeyboardInterrupt once the run that it interrupts is stopped.
-    """
-    sweep = SweepFolder(folder)
-    to_run = [
-        (sweep.path(point), point)
-        for point in points(spec)
-        if not (sweep.finished(point, frames=keep_packets) or ran(sweep.path(point)))
-    ]
-    _check(to_run)
-    with sweep.alone():
-        sweep.note(spec)
-    RunFolder(folder).give_to_caller()
-    with Analyst(folder) as analyst:
-        beside = possible()
-        analyse = partial(
-            analyst.sweep if beside else analyse_sweep, folder, keep_packets=keep_packets
-        )
-        with alone(folder, LOCK):
-            _run(to_run, backend, analyse, analyst.start if beside else _nothing)
-            return analyse()
-
-
-def run_reproduction(
-    paper: Paper, preset: Preset, folder: Path, known: Sequence[Path], master: str
-) -> None:
-    """Run what a paper's preset asks for in real time and has not run yet, and analyse it.
-
-    `known` are folders of published points, which are not run.  Raises `AnalysisError` and OSError;
-    KeyboardInterrupt once the run that it interrupts is stopped.
-    """
-    plan = parts_of(paper, preset, folder)
-    parts = [part for _, of_way in plan for part in of_way if part.source.backend != VIRTUAL]
-    runs = [run for part in parts for run in part.points.values()]
-    protocols = dict.fromkeys(str(run.parameters[PROTOCOL]) for run in runs)
-    backend = ready(parts[0].source.backend, protocols, master)
-    to_run = in_real_time(plan, read_known(paper, known))
-    _check(to_run)
-    with Analyst(folder) as analyst:
-        beside = possible()
-        analyse = partial(
-            analyst.reproduction if beside else analyse_reproduction,
-            paper.key,
-            preset.name,
-            folder,
-            known,
-        )
-        with alone(folder, LOCK):
-            _run(to_run, backend, analyse, analyst.start if beside else _nothing)
-            analyse()
-
-
-def _check(to_run: Sequence[tuple[Path, RunPoint]]) -> None:
-    """Make the scenarios of all points.  Raises `SpecError`."""
-    for _, point in to_run:
-        point.scenario()
 
 
 def _run(

@@ -31,7 +31,7 @@ from spark_analysis.sweeps.sweep import Progress as Done
 from spark_analysis.sweeps.sweep import SweepOutcome, run_sweep
 from testbed import completing
 from testbed.analyze import analyse_folders
-from testbed.campaign import ready, run_campaign
+from testbed.campaign import run_campaign
 from testbed.display import print_problems
 from testbed.options import (
     FAILED,
@@ -230,8 +230,7 @@ def _tell_what_runs_again(spec: SweepSpec, folder: Path) -> None:
 def _swept(spec: SweepSpec, folder: Path, master: str, *, keep_frames: bool) -> SweepOutcome:
     """Run and analyse what is missing, and write figures and page."""
     if spec.in_real_time:
-        backend = ready(spec.backend, spec.protocols, master)
-        return run_campaign(spec, folder, backend, keep_packets=keep_frames)
+        return run_campaign(spec, folder, master, keep_packets=keep_frames)
     with Interrupts() as interrupts, SweepDisplay(interrupts) as display:
         outcome = run_sweep(
             spec, folder, master=master, keep_frames=keep_frames, progress=display.update

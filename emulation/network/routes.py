@@ -32,11 +32,10 @@ from capture.namespaces import network_namespace
 from capture.process import die_with_parent, explained
 from emulation.media.control import ask
 from emulation.network import rtnetlink
+from emulation.scenario.access_point import MESH_CHANNEL
 
 INTERVAL: Final = 0.5
 """Seconds between two looks at the links: at 20 m/s nodes move 10 m."""
-MESH: Final = "mesh"
-"""Name of the channel of access points' mesh radios (`emulation.wifi.cells`)."""
 WORST: Final = 0.9
 """Loss above which nobody routes over a link."""
 
@@ -79,10 +78,12 @@ def links_between(
     links = [
         (brokers.get(x["name"], x["name"]), brokers.get(x["neighbour"], x["neighbour"]), x["loss"])
         for x in answer["links"]
-        if not brokers or x.get("channel") == MESH
+        if not brokers or x.get("channel") == MESH_CHANNEL
     ]
     if brokers:
-        points = ask(medium, {"op": "associations"}).get("associations", {})
+        points = ask(medium, {"op": "associations"}).get("associations")
+        if points is None:
+            return None
         links += [(name, brokers[point], 0.0) for name, point in points.items() if point]
     ends = [(numbers[one], numbers[other], loss) for one, other, loss in links]
     losses = {(min(one, other), max(one, other)): loss for one, other, loss in ends}

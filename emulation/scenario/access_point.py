@@ -15,6 +15,8 @@ ACCESS: Final = "wlan0"
 MESH: Final = "mesh0"
 WIRED: Final = "eth0"
 """Ports of an access point, after its name."""
+MESH_CHANNEL: Final = "mesh"
+"""Name of the channel of mesh radios."""
 
 
 class AccessPointSpec(BaseModel):

@@ -18,6 +18,7 @@ from emulation.radio.faults import RadioFaults
 from emulation.radio.losses import LossCause
 from emulation.radio.medium import NOBODY, Medium
 from emulation.radio.spec import RadioSpec
+from emulation.scenario.access_point import MESH_CHANNEL
 from emulation.wifi.addressing import (
     Addressing,
     InfrastructureAddressing,
@@ -85,7 +86,7 @@ class Cells:
         infrastructure = InfrastructureAddressing(stations, self._associations)
         self.access = RadioChannel("access", radio, medium, infrastructure)
         medium = Medium(mesh_radio, len(hosts), rng("mesh medium"))
-        self.mesh = RadioChannel("mesh", mesh_radio, medium, MeshAddressing(hosts))
+        self.mesh = RadioChannel(MESH_CHANNEL, mesh_radio, medium, MeshAddressing(hosts))
 
     def scan(self, now: float) -> list[Change]:
         """Let all stations choose an access point; return the changes."""

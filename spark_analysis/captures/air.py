@@ -23,7 +23,14 @@ from capture.scan import AIR
 from emulation.scenario.runfolder import Run
 from spark_analysis.captures.materialise import Decoded, materialise, read_decoded
 from spark_analysis.captures.schemas import AIR_FRAMES
-from spark_analysis.captures.source import BATCH, Capture, CaptureSlice, Survey, load_slice
+from spark_analysis.captures.source import (
+    BATCH,
+    SUFFIXES,
+    Capture,
+    CaptureSlice,
+    Survey,
+    load_slice,
+)
 
 _NULLABLE: Final = ("rate_kbps", "frequency_mhz", "transmitter")
 """Columns in which -1 means none."""
@@ -31,8 +38,8 @@ _NULLABLE: Final = ("rate_kbps", "frequency_mhz", "transmitter")
 
 def air_captures(run: Run) -> list[Capture]:
     """Return the capture of the air of a run, if it has one."""
-    path = run.captures / AIR
-    return [Capture(path)] if path.exists() else []
+    paths = [(run.captures / AIR).with_suffix(end) for end in SUFFIXES]
+    return [Capture(path) for path in paths if path.exists()][:1]
 
 
 def read_air(

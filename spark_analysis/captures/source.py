@@ -110,7 +110,7 @@ class Capture:
     @property
     def linktype(self) -> int:
         """The link type that the file must have."""
-        return RADIOTAP if self.path.name == AIR else ETHERNET
+        return RADIOTAP if _is_air(self.path) else ETHERNET
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,11 @@ def captures_in(folder: Path) -> list[Path]:
     captures = folder / "captures"
     inside = captures if captures.is_dir() else folder
     files = {path.stem: path for end in reversed(SUFFIXES) for path in inside.glob(f"*{end}")}
-    return [file for file in files.values() if file.name != AIR]  # the same frames, in 802.11
+    return [file for file in files.values() if not _is_air(file)]  # the same frames, in 802.11
+
+
+def _is_air(path: Path) -> bool:
+    return path.stem == Path(AIR).stem
 
 
 def survey(captures: Sequence[Capture]) -> Survey:

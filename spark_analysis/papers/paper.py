@@ -91,7 +91,8 @@ class Scope:
 Source = Callable[[Scope], SweepSpec | Computed]
 """Returns what to run of a study."""
 Cost = Callable[[Mapping[str, Any], float], float]
-"""Returns the processor seconds of a point from its parameters and the seconds of its run."""
+"""Returns the processor seconds of a point from its parameters and the seconds of its run; of a run
+in real time, all its seconds."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
 SPEC: Final = "sweep.json"
 PAGE: Final = "sweep.html"
 LOCK: Final = ".lock"
+RUNNING: Final = ".running"
+"""Locked while points run in real time, also between their analyses."""
 RESULTS: Final = "results.parquet"
 _OF_POINT: Final = (
     column("topology", STRING, "topology of the scenario"),
@@ -60,7 +62,7 @@ class SweepFolder:
             there = {path.name for path in folder.iterdir()} if folder.exists() else set()
         except OSError as error:
             raise SweepError(f"cannot write a sweep in {folder}: {error.strerror}") from None
-        if SPEC not in there and there - {self._points.name, LOCK}:
+        if SPEC not in there and there - {self._points.name, LOCK, RUNNING}:
             raise SweepError(f"{folder} is not the folder of a sweep: give another with --out")
 
     def path(self, point: RunPoint) -> Path:

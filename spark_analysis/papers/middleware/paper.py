@@ -124,7 +124,7 @@ PAPER: Final = Paper(
                 "faults": {FAULT.column: tuple(FAULTS)},
             },
             seeds=10,
-            duration=45.0,
+            duration=60.0,
             varied_seeds=5,
             variations=("babel", "qos1"),
         ),

@@ -65,8 +65,6 @@ BROKER_GONE: Final = "off sta1 at 20 for 8"
 STATIONS_GONE: Final = "off 30% at 20 for 8"
 PARTED: Final = "partition x=316 at 20 for 8"
 """At x = 316 m is the middle of the square of 20 stations."""
-LONGER: Final = 15.0
-"""Seconds that runs with faults last longer than others: leases and keepalives are to run out."""
 FAULTS: Final = MappingProxyType(
     {BROKER_GONE: "MQTT's broker", STATIONS_GONE: "30 % of stations", PARTED: "partition in halves"}
 )
@@ -92,7 +90,7 @@ def _runs(axis: Axis, **fixed: str) -> Source:
             SYSTEMS,
             {axis.column: values},
             scope.seeds,
-            scope.duration + (LONGER if axis is FAULT else 0.0),
+            scope.duration,
             {**fixed, **scope.settings},
             backend=BACKEND,
         )

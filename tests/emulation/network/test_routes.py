@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
+from pathlib import Path
 
 import pytest
 
-from emulation.network.routes import next_hops
+from emulation.network.routes import links_between, next_hops
 
 
 def test_a_chain_is_walked_and_islands_are_apart() -> None:
@@ -48,3 +49,33 @@ def test_paths_are_as_short_as_those_of_a_search(seed: int) -> None:
         while at != to:
             at, steps = hops[at, to], steps + 1
         assert steps == expected[one, to]
+
+
+LINKS = [
+    {"name": "ap1", "neighbour": "ap2", "loss": 0.1, "channel": "mesh"},
+    {"name": "ap2", "neighbour": "ap1", "loss": 0.1, "channel": "mesh"},
+    {"name": "sta1", "neighbour": "ap2", "loss": 0.0, "channel": "access"},
+    {"name": "sta1", "neighbour": "sta2", "loss": 0.0, "channel": "access"},
+]
+
+
+@pytest.mark.parametrize(
+    ("associated", "links"),
+    [
+        ({"sta1": "ap1", "sta2": "ap2"}, [(0, 1, 0.1), (0, 2, 0.0), (1, 3, 0.0)]),
+        ({"sta1": "ap1", "sta2": None}, [(0, 1, 0.1), (0, 2, 0.0)]),
+        (None, None),  # the medium is about to end
+    ],
+)
+def test_stations_have_a_link_to_the_broker_of_their_access_point_alone(
+    associated: dict[str, str | None] | None,
+    links: list[tuple[int, int, float]] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = {
+        "links": {"links": LINKS},
+        "associations": {} if associated is None else {"associations": associated},
+    }
+    monkeypatch.setattr("emulation.network.routes.ask", lambda _, request: answers[request["op"]])
+    numbers = {"br1": 0, "br2": 1, "sta1": 2, "sta2": 3}
+    assert links_between(Path(), numbers, {"ap1": "br1", "ap2": "br2"}) == links

@@ -27,9 +27,8 @@ from spark_analysis.papers.paper import (
     per_second,
 )
 from spark_analysis.report.curves import Quantity
-from spark_analysis.sweeps.folder import alone
+from spark_analysis.sweeps.folder import RUNNING, alone
 from spark_analysis.sweeps.spec import SweepSpec
-from testbed.campaign import LOCK
 from testbed.reproduce import reproduce as command
 from tests.spark_analysis.sweeps.test_campaign import Recording, interrupted
 
@@ -155,13 +154,15 @@ def test_bad_input_ends_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     code, output = reproduce("--out", tmp_path, "--master", "local[2]")
     assert code == 2
     assert output.endswith("take all of this machine, one after another")
-    monkeypatch.setattr("testbed.campaign.missing", lambda name: f"{name} is not here: install it")
+    monkeypatch.setattr(
+        "testbed.campaign.obstacle", lambda scene: f"{scene.protocol.name} is not here: install it"
+    )
     assert reproduce("--out", tmp_path) == (1, "error: flooding is not here: install it")
     assert not any(tmp_path.iterdir())
 
 
 def test_two_commands_do_not_work_on_one_folder(backend: Recording, tmp_path: Path) -> None:
-    with alone(tmp_path, LOCK):
+    with alone(tmp_path, RUNNING):
         code, output = reproduce("--out", tmp_path)
     assert (code, backend.ran) == (1, [])
     assert "is being worked on: wait for it" in output

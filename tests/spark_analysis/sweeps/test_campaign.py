@@ -140,7 +140,9 @@ def test_bad_input_ends_in_one_line(
 def test_a_system_that_is_not_installed_is_told_before_anything_runs(
     backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("testbed.campaign.missing", lambda name: f"{name} is not here: install it")
+    monkeypatch.setattr(
+        "testbed.campaign.obstacle", lambda scene: f"{scene.protocol.name} is not here: install it"
+    )
     assert sweep(tmp_path, "mqtt") == (1, "error: mqtt is not here: install it")
     assert not any(tmp_path.iterdir())
 
