@@ -78,6 +78,7 @@ class HwsimRun(OwnMediumRun):
         with _settings_of_the_scenario():
             self._wifi.start_stations(Roaming(ALWAYS_DBM, often, often))
         self._watch_daemons()
+        self.route()
 
     def await_associations(self) -> None:
         self.observer.stage("associating")

@@ -27,6 +27,7 @@ class TapRun(OwnMediumRun):
 
     def associate(self) -> None:
         request(self.medium_control, {"op": "associate"})
+        self.route()
 
 
 class TapBackend(RealTimeBackend):

@@ -52,10 +52,28 @@ class OwnMediumRun(MininetRun):
             config["association"] = scenario.association.model_dump(mode="json")
         self.helpers.start("medium", self.medium, config)
         self.helpers.await_ready("medium", lambda: answers(self.medium_control))
-        routing = routing_of(scenario)
-        if routing is not None:
-            self._route(routing)
+        kind = routing_of(scenario)
+        if kind is None:
+            self._configure()
             return
+        if kind == "none":
+            self.net.configure(arp=True)
+        elif kind == "batman":  # its rules are for the interface's network; it broadcasts there
+            self.net.configure(arp=True, connected=False)
+        else:
+            self.net.configure(HOST, arp=True)
+        if self.mesh is None:
+            self._route(kind)
+
+    def route(self) -> None:
+        """Find paths for a middleware, when stations look for access points."""
+        kind = routing_of(self.scenario)
+        if kind is not None:
+            self.await_associations()
+            self._route(kind)
+
+    def _configure(self) -> None:
+        """Configure the interfaces for protocols, whose nodes know each other's addresses."""
         self.net.configure()
         if self.net.needs_resolver:
             ready = self.state.path / "resolver.ready"
@@ -75,14 +93,9 @@ class OwnMediumRun(MininetRun):
             self.signs["resolver"] = Replaced(ready)
 
     def _route(self, kind: str) -> None:
-        """Configure the interfaces for a middleware, and start the routing beneath it."""
+        """Start the routing beneath a middleware, and wait for routes."""
         if kind == "none":
-            self.net.configure(arp=True)
             return
-        if kind == "batman":  # its rules are for the interface's network, and it broadcasts there
-            self.net.configure(arp=True, connected=False)
-        else:
-            self.net.configure(HOST, arp=True)
         nodes = self.described(self.scenario.nodes)
         routing = IpRouting(self.scenario, nodes, self.helpers, self.state, self.medium_control)
         self.observer.stage(f"waiting for routes ({kind})")
