@@ -90,8 +90,8 @@ def multiples(
     every = [curve for series in panels.values() for curve in series.values()]
     if not any(every):
         return empty_drawing(quantity.title, quantity.caption, "No point of the sweep has this.")
-    ticks = _Ticks([x for curve in every for x, _ in curve])
     columns = min(len(panels), COLUMNS)
+    ticks = _Ticks([x for curve in every for x, _ in curve], LABEL // columns)
     rows = -(-len(panels) // columns)
     legend = _legend_columns(names)
     tall = 300 if rows == 1 else 60 + 175 * rows
@@ -110,6 +110,7 @@ def multiples(
         for column in range(columns):  # the lowest one of a column has its ticks
             lowest = grid[(len(panels) - 1 - column) // columns][column]
             lowest.tick_params(labelbottom=True)
+            ticks.slant(lowest)
         # At the axes if there is only one, since that says more clearly what it belongs to.
         if columns == rows == 1:
             grid[0][0].set_xlabel(textwrap.fill(parameter, LABEL))
@@ -182,7 +183,8 @@ def _legend_columns(names: Sequence[str]) -> int:
 class _Ticks:
     """Where values of the parameter are: as numbers, or side by side if they are not numbers."""
 
-    def __init__(self, values: Iterable[Any]) -> None:
+    def __init__(self, values: Iterable[Any], room: int) -> None:
+        """`room` is how many letters fit below the axes beside each other."""
         self._values = list(dict.fromkeys(values))
         self.numeric = all(
             isinstance(x, int | float) and not isinstance(x, bool) for x in self._values
@@ -192,7 +194,7 @@ class _Ticks:
         first, last = self._values[0], self._values[-1]
         self._log = self.numeric and len(self._values) > 2 and 0 < WIDE * first <= last
         self._names = [plain(value) for value in self._values]
-        self._slanted = not self.numeric and sum(len(name) + 2 for name in self._names) > LABEL
+        self._slanted = not self.numeric and sum(len(name) + 2 for name in self._names) > room
         longest = max(map(len, self._names))
         self.extra = min(3 * longest, 60) if self._slanted else 0
         """CSS pixels that the names need below the axes."""
@@ -205,13 +207,17 @@ class _Ticks:
             return float(value + APART * step * ((self._values[-1] - self._values[0]) or 1.0))
         return self._values.index(value) + step * min(0.12, 0.7 / of)
 
+    def slant(self, axes: Axes) -> None:
+        """Slant the names below axes, which may share those of others, if they need it."""
+        if self._slanted:
+            for label in axes.get_xticklabels():
+                label.set(rotation=25, ha="right")
+
     def axis(self, axes: Axes, *, narrow: bool) -> None:
         """Write the values along the axis, all of them if they have room."""
         values = self._values
         if not self.numeric:
-            names = [printable(name) for name in self._names]
-            slant: dict[str, Any] = {"rotation": 25, "ha": "right"} if self._slanted else {}
-            axes.set_xticks(range(len(values)), names, **slant)
+            axes.set_xticks(range(len(values)), [printable(name) for name in self._names])
             axes.set_xlim(-0.5, len(values) - 0.5)
             return
         if self._log:

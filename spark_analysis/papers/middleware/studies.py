@@ -66,7 +66,7 @@ STATIONS_GONE: Final = "off 30% at 20 for 8"
 PARTED: Final = "partition x=316 at 20 for 8"
 """At x = 316 m is the middle of the square of 20 stations."""
 FAULTS: Final = MappingProxyType(
-    {BROKER_GONE: "MQTT's broker", STATIONS_GONE: "30 % of stations", PARTED: "partition in halves"}
+    {BROKER_GONE: "MQTT's broker", STATIONS_GONE: "30 % of stations", PARTED: "partition"}
 )
 
 KIND: Final = "kind"

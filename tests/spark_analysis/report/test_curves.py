@@ -44,3 +44,12 @@ def test_a_logarithmic_axis_of_one_decade_has_values_in_between() -> None:
     shown = [label.get_text() for label in labels]
     assert shown == ["10", "20"]
     assert not any(label.get_text() for label in axes.get_yticklabels(minor=True))
+
+
+def test_names_of_values_that_have_no_room_below_a_panel_are_slanted() -> None:
+    interval = Interval(3.0, 2.9, 3.1, 10)
+    curve = [(name, interval) for name in ("MQTT's broker", "30 % of stations", "partition")]
+    for panels, slant in ((("",), 0.0), (("one", "other"), 25.0)):
+        drawing = multiples(HOPS, "what fails", {name: {"a": curve} for name in panels})
+        labels = [label for axes in drawing.figure.axes for label in axes.get_xticklabels()]
+        assert {label.get_rotation() for label in labels} == {slant}
