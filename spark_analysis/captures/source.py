@@ -36,6 +36,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -134,12 +135,12 @@ class Survey:
 def find_captures(paths: Sequence[str | Path]) -> list[Capture]:
     """Return the captures at `paths`, in order of path.
 
-    Each is a run folder, a folder of captures, a capture or a glob.  Raises `SourceError` if
-    nothing is there.
+    Each is a run folder, a folder of captures, a capture or a glob, or such a file's URI.  Raises
+    `SourceError` if nothing is there.
     """
     captured: set[Path] = set()
     for path in paths:
-        named = Path(path)
+        named = _local(str(path))
         pattern = named.relative_to(named.anchor)
         matches = [named] if named.exists() else list(Path(named.anchor).glob(str(pattern)))
         if not matches:
@@ -150,6 +151,18 @@ def find_captures(paths: Sequence[str | Path]) -> list[Capture]:
                 raise SourceError(f"there is no capture (*.pcap, *.pcapng) in {match}")
             captured.update(files)
     return [Capture(path) for path in sorted(captured)]
+
+
+def _local(path: str) -> Path:
+    """Return a path, also of a URI of Hadoop (`file:/x`) and others (`file:///x`)."""
+    scheme, colon, rest = path.partition(":/")
+    if not colon or not scheme.isalnum() or Path(path).exists():
+        return Path(path)
+    if scheme != "file":
+        raise SourceError(
+            f"{path} is in a store: captures are read from mounted file systems; mount or copy it"
+        )
+    return Path("/", unquote(rest.lstrip("/")))
 
 
 def captures_in(folder: Path) -> list[Path]:

@@ -290,8 +290,13 @@ def test_paths_are_runs_folders_files_or_globs(capture: Path, tmp_path: Path) ->
         ("run1", "sta12", "lo"),
         ("run1", "sta3", "wlan0"),
     ]
+    for uri in (run.as_uri(), f"file:{run}", run.as_uri().replace("run1", "run%31")):
+        assert find_captures([uri]) == both
     with pytest.raises(SourceError, match="there is no file or folder"):
         find_captures([tmp_path / "nowhere"])
+    for uri in ("s3a://bucket/run", "hdfs:/run"):
+        with pytest.raises(SourceError, match=r"is in a store: .*; mount or copy it"):
+            find_captures([uri])
     with pytest.raises(SourceError, match="there is no capture"):
         find_captures([tmp_path])
 
