@@ -8,13 +8,14 @@ input gives the same bytes: nothing in a page depends on when or where it was wr
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from spark_analysis.report.environment import environment
 from spark_analysis.report.fidelity_text import measure
@@ -22,6 +23,8 @@ from spark_analysis.report.figures import Drawing
 
 FIGURES: Final = "figures"
 """The folder of a page's figures for print."""
+_CODE: Final = re.compile("`([^`]+)`")
+_LINK: Final = re.compile(r"\[([^\]]+)\]\([^()]+\)")
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,17 @@ class NumberedFigure:
 
 
 def report_environment() -> Environment:
-    """Return the template environment with the filter `measure`, for measured values."""
+    """Return the template environment with the filters `measure`, for values, and `inline`."""
     pages = environment()
     pages.filters["measure"] = measure
+    pages.filters["inline"] = inline
     return pages
+
+
+def inline(text: str) -> Markup:
+    """Return a line of Markdown for a page: code as such, of links only what they say."""
+    html = _LINK.sub(r"\1", str(escape(text)))
+    return Markup(_CODE.sub(r"<code>\1</code>", html))  # noqa: S704
 
 
 def write_html(path: Path, html: str) -> Path:
