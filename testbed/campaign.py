@@ -60,11 +60,10 @@ def run_campaign(spec: SweepSpec, folder: Path, master: str, *, keep_packets: bo
         with sweep.alone():
             sweep.note(spec)
         RunFolder(folder).give_to_caller()
-        beside = possible()
         analyse = partial(
-            analyst.sweep if beside else analyse_sweep, folder, keep_packets=keep_packets
+            analyst.sweep if possible() else analyse_sweep, folder, keep_packets=keep_packets
         )
-        _run(missing(), backend, analyse, analyst.start if beside else _nothing)
+        _run(missing(), backend, analyst, analyse)
         return analyse()
 
 
@@ -88,16 +87,14 @@ def run_reproduction(
         folder.mkdir(parents=True)
         RunFolder(folder).give_to_caller()
     with alone(folder, RUNNING), Analyst(folder) as analyst:
-        beside = possible()
         analyse = partial(
-            analyst.reproduction if beside else analyse_reproduction,
+            analyst.reproduction if possible() else analyse_reproduction,
             paper.key,
             preset.name,
             folder,
             published,
         )
-        to_run = in_real_time(plan, known)
-        _run(to_run, backend, analyse, analyst.start if beside else _nothing)
+        _run(in_real_time(plan, known), backend, analyst, analyse)
         analyse()
 
 
@@ -124,10 +121,11 @@ def _ready(name: str, to_run: Sequence[tuple[Path, RunPoint]], master: str) -> B
 def _run(
     to_run: Sequence[tuple[Path, RunPoint]],
     backend: Backend,
+    analyst: Analyst,
     analyse: Callable[[], object],
-    under_way: Callable[[], None],
 ) -> None:
     """Run points into their folders, and `analyse` now and then.  Raises as `run_campaign`."""
+    under_way = analyst.start if possible() else _nothing
     begun = analysed = time.monotonic()
     for number, (path, point) in enumerate(to_run):
         _await_others()

@@ -5,8 +5,8 @@ In this process, or in the one of `ahead`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from spark_analysis.agreement.page import WrittenComparison, agree_and_report
@@ -47,20 +47,27 @@ def compare_folders(
         fail(f"{error.strerror or error}: {error.filename or out}")
 
 
+@contextmanager
+def _in_one_line(folder: Path) -> Iterator[None]:
+    """End a failed analysis in one line.  Raises `typer.Exit`."""
+    try:
+        yield
+    except AnalysisError as error:
+        fail(str(error), FAILED)
+    except OSError as error:
+        fail(f"cannot write in {folder}: {error.strerror or error}")
+
+
 def analyse_sweep(folder: Path, *, keep_packets: bool) -> SweepOutcome:
     """Analyse what has run of a sweep in real time, write figures and page; return the results.
 
     Raises `typer.Exit` if it fails, after printing why.
     """
-    try:
+    with _in_one_line(folder):
         noted = SweepFolder(folder).noted()
         assert noted is not None
         outcome = run_sweep(noted[0], folder, keep_frames=keep_packets)
         write_results(outcome)
-    except AnalysisError as error:
-        fail(str(error), FAILED)
-    except OSError as error:
-        fail(f"cannot write in {folder}: {error.strerror or error}")
     return outcome
 
 
@@ -69,12 +76,8 @@ def analyse_reproduction(paper: str, preset: str, folder: Path, known: Sequence[
 
     Raises `typer.Exit` if it fails, after printing why.
     """
-    try:
+    with _in_one_line(folder):
         loaded = load_paper(paper)
         chosen = loaded.preset(preset)
         assert chosen is not None
         reproduce(loaded, chosen, folder, known=read_known(loaded, known))
-    except AnalysisError as error:
-        fail(str(error), FAILED)
-    except OSError as error:
-        fail(f"cannot write in {folder}: {error.strerror or error}")
