@@ -63,14 +63,7 @@ class OwnMediumRun(MininetRun):
         else:
             self.net.configure(HOST, arp=True)
         if self.mesh is None:
-            self._route(kind)
-
-    def route(self) -> None:
-        """Find paths for a middleware, when stations look for access points."""
-        kind = routing_of(self.scenario)
-        if kind is not None:
-            self.await_associations()
-            self._route(kind)
+            self.route()
 
     def _configure(self) -> None:
         """Configure the interfaces for protocols, whose nodes know each other's addresses."""
@@ -92,8 +85,13 @@ class OwnMediumRun(MininetRun):
             self.helpers.await_ready("resolver", ready.exists)
             self.signs["resolver"] = Replaced(ready)
 
-    def _route(self, kind: str) -> None:
-        """Start the routing beneath a middleware, and wait for routes."""
+    def route(self) -> None:
+        """Find paths for a middleware: behind access points, when stations look for these."""
+        kind = routing_of(self.scenario)
+        if kind is None:
+            return
+        if self.mesh is not None:
+            self.await_associations()
         if kind == "none":
             return
         nodes = self.described(self.scenario.nodes)

@@ -139,10 +139,10 @@ class IpRouting:
         if self._kind not in DAEMONS:
             return None
         missing: list[str] = []
+        numbers = {node["name"]: number for number, node in enumerate(self._nodes)}
 
         def converged() -> bool:
             self._helpers.check()
-            numbers = {node["name"]: number for number, node in enumerate(self._nodes)}
             links = links_between(self._medium, numbers, self._brokers) or []
             wanted: dict[int, int] = {}
             for node, _ in next_hops(len(self._nodes), links):
