@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_analysis.papers.paper import Paper, Preset
-from spark_analysis.papers.planned import parts_of
+from spark_analysis.papers.planned import Part, parts_of
 from spark_analysis.report.quantities import count
+from spark_analysis.sweeps.spec import VIRTUAL, Point
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class PresetCost:
     """What all points of a preset cost, if none of them is finished yet."""
 
     runs: int
-    """Runs under the virtual clock."""
+    """Runs, in real time or under the virtual clock."""
     computed: int
     """Computed points."""
     seconds: float
@@ -33,24 +34,25 @@ class PresetCost:
             parts.append(
                 f"{count(self.computed)} computed {'point' if self.computed == 1 else 'points'}"
             )
-        if self.real_time:
-            return f"{' and '.join(parts)}, {about(self.real_time)} in real time"
-        on = f"{cores} {'core' if cores == 1 else 'cores'}"
-        return f"{' and '.join(parts) or 'nothing to run'}, {about(self.seconds / cores)} on {on}"
+        times = [f"{about(self.real_time)} in real time"] if self.real_time else []
+        if self.seconds or not times:
+            on = f"{cores} {'core' if cores == 1 else 'cores'}"
+            times.append(f"{about(self.seconds / cores)} on {on}")
+        return ", ".join([" and ".join(parts) or "nothing to run", *times])
 
 
 def preset_cost(paper: Paper, preset: Preset) -> PresetCost:
     """Return what a preset costs; a point that several variations share is counted once."""
-    costs: dict[bool, dict[tuple[str, str], float]] = {True: {}, False: {}}
+    points: dict[tuple[str, str], tuple[Part, Point]] = {}
     for _, parts in parts_of(paper, preset, Path()):
         for part in parts:
-            for key, point in part.points.items():
-                cost = part.study.cost(point.parameters, point.duration)
-                costs[point.is_run][part.study.name, key] = cost
-    runs, computed = costs[True].values(), costs[False].values()
-    seconds = math.fsum([*runs, *computed])
-    times = (0.0, seconds) if paper.in_real_time else (seconds, 0.0)
-    return PresetCost(len(runs), len(computed), *times)
+            points |= {(part.study.name, key): (part, at) for key, at in part.points.items()}
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    for part, at in points.values():
+        in_real_time = part.source.backend != VIRTUAL
+        seconds[in_real_time].append(part.study.cost(at.parameters, at.duration))
+    runs = sum(at.is_run for _, at in points.values())
+    return PresetCost(runs, len(points) - runs, math.fsum(seconds[False]), math.fsum(seconds[True]))
 
 
 def about(seconds: float) -> str:
