@@ -47,7 +47,7 @@ NAMES: Final = MappingProxyType(
     }
 )
 SYSTEMS: Final = tuple(name for names in KINDS.values() for name in names)
-DEPLOYED: Final = tuple(name for names in list(KINDS.values())[:2] for name in names)
+DEPLOYED: Final = KINDS["brokers"] + KINDS["no brokers"]
 OVER_TCP: Final = ("mqtt", "mqtt-bridged", "zeromq", "gossipsub", "zenoh")
 """Those over TCP but NATS, which delivers too little at rest to lose more."""
 EACH_TO_EACH: Final = ("nats", "zeromq", "dds")
