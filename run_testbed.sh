@@ -125,7 +125,15 @@ make_venv() {
         "$system_python" -m venv "$venv" >>"$log" 2>&1 || fail "cannot make $venv; see the end of $log"
     fi
     say "installing Python packages (about 500 MB; a few minutes)"
-    pip_install "$venv" "$project/requirements/run.lock" || fail "pip failed; see $log"
+    # All that compiling needs; Spark is as large as all of it, and comes beside the compiler.
+    pip_install "$venv" <(sed '/^pyspark==/,/[^\\]$/d' "$project/requirements/run.lock") --no-compile ||
+        fail "pip failed; see $log"
+}
+
+install_spark() { # and prepare Java, which takes as long as the compiler
+    pip_install "$venv" "$project/requirements/run.lock" --no-compile || fail "pip failed; see $log"
+    PYTHONPATH=$project "$venv/bin/python" -m testbed.class_data >>"$log" 2>&1 ||
+        say "not prepared, so analyses start slower: $(tail -n 1 "$log")"
 }
 
 pip_install() { # ENVIRONMENT LOCK [OPTION...]
@@ -189,12 +197,6 @@ install_os_ken() { # Ryu's maintained fork
         "$ryu/bin/python" -W ignore -c 'import eventlet.wsgi, os_ken.base' >>"$log" 2>&1
 }
 
-compile() { # without it all works, but slower, so a failure is said and no more
-    say "compiling what runs spend their time in (under a minute)"
-    PYTHONPATH=$project "$venv/bin/python" -m testbed.compiling >>"$log" 2>&1 ||
-        say "not compiled, so runs take twice as long: $(tail -n 1 "$log")"
-}
-
 current() { [ -x "$venv/bin/python" ] && [ "$(cat "$1" 2>/dev/null)" = "$2" ]; } # STAMP WANTED
 
 setup() { # for runs, and for tests if the argument is `test`
@@ -215,9 +217,14 @@ setup() { # for runs, and for tests if the argument is `test`
         debian=$!
         beside make_ryu
         make_venv
-        finish
+        beside install_spark
+        wait "$debian" || exit 1 # the C compiler is one of them
         link_mininet
-        compile
+        say "compiling what runs spend their time in (under a minute)"
+        PYTHONPATH=$project "$venv/bin/python" -m testbed.compiling >>"$log" 2>&1 ||
+            say "not compiled, so runs take twice as long: $(tail -n 1 "$log")"
+        "$venv/bin/python" -m compileall -q "$venv" >>"$log" 2>&1 || true # pip would make Java wait for it
+        finish
         printf '%s\n' "$wanted" >"$stamp"
     fi
     if [ "$purpose" = test ] && ! current "$stamp-test" "$wanted"; then
