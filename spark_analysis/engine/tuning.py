@@ -16,8 +16,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-FEW: Final = 4 << 20
-"""Bytes of decoded frames, about 80,000 to 160,000 of them, up to which they are few."""
+FEW: Final = 2 << 20
+"""Bytes of decoded frames, about 40,000 to 80,000 of them, up to which they are few."""
 _FOR_FEW: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

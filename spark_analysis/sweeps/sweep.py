@@ -3,9 +3,9 @@
 Theory of operation.  A spec (`spark_analysis.sweeps.spec`) is a product of protocols, varied values
 and seeds; each of its points is a run under the virtual clock, which is one Spark task
 (`spark_analysis.sweeps.tasks`).  Points run in waves, in each of them the longest first
-(`spark_analysis.sweeps.waves`).  After each wave, one pass of the ordinary queries over all its
-runs gives their summaries; of each point only that row is kept, and what it took (and, if asked
-for, the delay of each delivery); its packets are dropped.
+(`spark_analysis.sweeps.waves`).  After a wave, or several short ones, one pass of the ordinary
+queries over all their runs gives their summaries; of each point only that row is kept, and what it
+took (and, if asked for, the delay of each delivery); its packets are dropped.
 
 A point lies in a folder named by its key.  One that is finished is not run again, whatever spec
 asks for it; one that has its frames is only analysed, and so is one whose row is of other versions
@@ -19,6 +19,7 @@ same paths as on the driver.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,10 +44,10 @@ from spark_analysis.sweeps.tasks import (
     run_tasks,
     stopped,
 )
-from spark_analysis.sweeps.waves import Costs, take_wave, work
+from spark_analysis.sweeps.waves import Costs, is_due, take_wave, work
 
 PARTITIONS: Final = 16
-"""Most partitions of a wave's frames."""
+"""Most partitions of the frames that are analysed together."""
 
 
 @dataclass(frozen=True)
@@ -162,25 +163,33 @@ def _run(
         costs.note(point, processor_seconds(sweep.path(point)))
     await_workers(context, lambda doing: progress(Progress(doing, done, 0, len(plan))))
     while rest:
-        at_a_time = max(context.defaultParallelism, 1)
-        wave, rest = take_wave(rest, at_a_time, costs)
-        # A wave leaves little, and every partition is a task at each of many steps.
-        spark.conf.set("spark.sql.shuffle.partitions", min(at_a_time, PARTITIONS))
-        paths = [sweep.path(point) for point in wave]
-        kept = {path for path in map(sweep.path, filter(sweep.stale, wave)) if ran(path)}
-        for path in paths:  # of an earlier attempt
-            (path / FAILURE).unlink(missing_ok=True)
-        new = [point for point in wave if not ran(sweep.path(point))]
-        report = _Report(sweep, wave, done, lost, len(plan), progress)
-        run_tasks(spark, [point.task(sweep.path(point)) for point in new], report)
-        for point in new:
-            costs.note(point, processor_seconds(sweep.path(point)))
-        report("analysing")
+        began, due = time.monotonic(), False
+        to_analyse, kept = list[RunPoint](), set[Path]()
+        while rest and not due:
+            wave, rest = take_wave(rest, max(context.defaultParallelism, 1), costs)
+            paths = [sweep.path(point) for point in wave]
+            kept |= {path for path in map(sweep.path, filter(sweep.stale, wave)) if ran(path)}
+            for path in paths:  # of an earlier attempt
+                (path / FAILURE).unlink(missing_ok=True)
+            new = [point for point in wave if not ran(sweep.path(point))]
+            report = _Report(sweep, wave, done, lost, len(plan), progress)
+            run_tasks(spark, [point.task(sweep.path(point)) for point in new], report)
+            for point in new:
+                costs.note(point, processor_seconds(sweep.path(point)))
+            to_analyse += wave
+            done += len(wave)
+            lost += sum(map(failed, paths))
+            due = is_due(len(to_analyse), time.monotonic() - began)
+        progress(Progress("analysing", done, lost, len(plan)))
+        # Runs leave little, and every partition is a task at each of many steps.
+        partitions = min(max(context.defaultParallelism, 1), PARTITIONS)
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        paths = [sweep.path(point) for point in to_analyse]
+        lost -= sum(map(failed, paths))
         _analyse(spark, [path for path in paths if ran(path)], keep, kept)
-        sweep.results(plan, spec.vary)
-        _Report(sweep, wave, done, lost, len(plan), progress)("analysed")
-        done += len(wave)
         lost += sum(map(failed, paths))
+        sweep.results(plan, spec.vary)
+        progress(Progress("analysed", done, lost, len(plan)))
 
 
 class _Report:

@@ -26,9 +26,9 @@ WAVE: Final = 16
 analysis, which costs seconds per wave, more waste less time at its end.  A run that has ended is
 not lost with its wave."""
 LENGTH: Final = 60.0
-"""Seconds that a wave of short tasks is filled up to: an analysis of them takes many seconds."""
+"""Seconds that waves run between two analyses, which take many seconds each."""
 MOST: Final = 1024
-"""Tasks up to which a wave is filled."""
+"""Tasks up to which a wave is filled, and after which no other begins before the analysis."""
 
 
 def work(scenario: Scenario) -> float:
@@ -78,6 +78,11 @@ class Costs:
 
 def _but_for_seed(point: RunPoint) -> Hashable:
     return (point.protocol, tuple(sorted((key, str(value)) for key, value in point.values.items())))
+
+
+def is_due(points: int, seconds: float) -> bool:
+    """Return whether so many points, run in so many seconds, are to be analysed before others."""
+    return points >= MOST or seconds >= LENGTH
 
 
 def take_wave(

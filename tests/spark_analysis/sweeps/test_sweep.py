@@ -280,6 +280,7 @@ def test_a_stopped_sweep_keeps_what_is_finished(spark: SparkSession, tmp_path: P
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(waves, "WAVE", 1)
+        patch.setattr(waves, "LENGTH", 0)
         with pytest.raises(StopError):
             run_sweep(spec(seeds=1), tmp_path / "s", progress=stop)
     sweep = SweepFolder(tmp_path / "s")
@@ -287,6 +288,19 @@ def test_a_stopped_sweep_keeps_what_is_finished(spark: SparkSession, tmp_path: P
     assert 0 < len(finished) < 4
     assert len(pq.read_table(tmp_path / "s" / "results.parquet")) == len(finished)
     assert len(run_sweep(spec(seeds=1), tmp_path / "s").results) == 4
+
+
+@pytest.mark.spark
+def test_short_waves_are_analysed_together(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Progress] = []
+    monkeypatch.setattr(waves, "WAVE", 1)
+    monkeypatch.setattr(waves, "MOST", 3)
+    run_sweep(spec(), tmp_path / "s", progress=seen.append)
+    done = [progress.done for progress in seen if progress.doing == "analysing"]
+    assert 3 <= done[0] < 8, "several waves"
+    assert done[-1] == 8
 
 
 @pytest.mark.long
