@@ -141,7 +141,8 @@ pip_install() { # ENVIRONMENT LOCK [OPTION...]
         >>"$log" 2>&1
 }
 
-link_mininet() { # Of the system's packages, Mininet's are all that the environment sees
+link_packages() { # Of the system's packages, Mininet's are all that the environment sees; and what Spark looks for
+    ln -sfn ../../../../spark_analysis/captures/pyspark_pcap "$(echo "$venv"/lib/python3*/site-packages)/pyspark_pcap"
     "$system_python" - "$venv"/lib/python3*/site-packages <<'PYTHON'
 import importlib.util, pathlib, sys
 for name in ("mininet", "mn_wifi"):
@@ -219,7 +220,7 @@ setup() { # for runs, and for tests if the argument is `test`
         make_venv
         beside install_spark
         wait "$debian" || exit 1 # the C compiler is one of them
-        link_mininet
+        link_packages
         say "compiling what runs spend their time in (under a minute)"
         PYTHONPATH=$project "$venv/bin/python" -m testbed.compiling >>"$log" 2>&1 ||
             say "not compiled, so runs take twice as long: $(tail -n 1 "$log")"
@@ -305,7 +306,7 @@ case ${1-} in
 esac
 export PYTHONPATH=$project${PYTHONPATH:+:$PYTHONPATH}
 if [ "${1-}" = setup ]; then
-    link_mininet # Mininet-WiFi may have come since
+    link_packages # Mininet-WiFi may have come since
     [ ! -w "$project" ] || "$venv/bin/python" -m testbed.compiling || true
     say "ready: $project/run_testbed.sh --help"
     exit 0

@@ -66,7 +66,7 @@ reproduction:
 
 Packets are rows of Spark, with the columns of `spark_analysis.captures.schemas.FRAMES`. What a
 filter on run, node, interface or time rules out is not decoded, and `.schema(COLUMNS)` decodes
-only these:
+only these (sessions of your own have `pcap`, too, with PYSPARK_PYTHON=.venv/bin/python):
 
     from spark_analysis.engine.session import spark_session
 

@@ -69,9 +69,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_package_takes_one_name(installed: Installed) -> None:
+def test_a_package_takes_one_name_and_that_of_sparks_source(installed: Installed) -> None:
     assert {name for name in installed.brought if not name.endswith(".dist-info")} == {
-        "pubsub_testbed"
+        "pubsub_testbed",
+        "pyspark_pcap",
     }
     package = installed.site / "pubsub_testbed"
     for wanted in DATA:
@@ -110,6 +111,9 @@ def test_a_package_runs_and_analyses_in_any_folder(installed: Installed, tmp_pat
     assert "testbed run" in page
     assert "run_testbed" not in page
     assert {path.name for path in tmp_path.iterdir()} == {"runs"}
+    known = "import pyspark_pcap; print(pyspark_pcap.DefaultSource.name())"
+    python = str(installed.venv / "bin" / "python")
+    assert subprocess.check_output([python, "-c", known], cwd=tmp_path, text=True) == "pcap\n"
 
 
 def test_the_command_is_called_as_it_was_installed(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import ipaddress
 import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from nodeapp.installation import ROOT
 from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.pubsub.rendezvous_cell import CellKind
 from nodeapp.routing.cell_wire import CellRoute
@@ -382,3 +385,31 @@ def test_spark_reads_captures(spark: SparkSession, capture: Path) -> None:
         (bytearray(HELLO.body), 1),
         (bytearray(EVENT.body), 2),
     ]
+
+
+PLAIN = """\
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+print([row.kind for row in spark.read.format("pcap").load(sys.argv[1]).collect()])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_session_of_anybody_knows_the_source(capture: Path, tmp_path: Path) -> None:
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "pyspark_pcap").symlink_to(ROOT / "spark_analysis/captures/pyspark_pcap")
+    kinds = [row["kind"] for row in rows(capture, ["kind"])]
+    assert kinds
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN, capture],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(packages), "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{kinds}\n"
