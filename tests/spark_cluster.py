@@ -51,12 +51,16 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def join(self, count: int) -> None:
-        """Start workers, and wait until the master has them."""
+    def join(self, count: int, hidden: Sequence[Path] = ()) -> None:
+        """Start workers, and wait until the master has them.
+
+        They do not see what is in the `hidden` folders, but for Spark itself; this needs root.
+        """
         address = ("--host", _LOOPBACK, "--webui-port", "0")
         for _ in range(count):
             size = ("-c", "1", "-m", "1g")
-            self.workers.append(self._start("worker.Worker", *address, *size, self.master))
+            started = self._start("worker.Worker", *address, *size, self.master, hidden=hidden)
+            self.workers.append(started)
         self._joined += count
         limit = time.monotonic() + _LIMIT
         while self._log.read_text().count("Registering worker") < self._joined:
@@ -90,8 +94,16 @@ class Cluster:
         _, alive = psutil.wait_procs(everything, _LIMIT)
         _kill(alive)
 
-    def _start(self, name: str, *words: str) -> psutil.Popen:
+    def _start(self, name: str, *words: str, hidden: Sequence[Path] = ()) -> psutil.Popen:
+        home, before = Path(_find_spark_home()), list[str]()
+        if hidden:
+            home = self._folder / "spark"
+            home.mkdir(exist_ok=True)
+            script = f"mount --bind {_find_spark_home()} {home}; cd {self._folder}; "
+            script += "".join(f"mount -t tmpfs none {folder}; " for folder in hidden)
+            before = ["unshare", "--mount", "sh", "-ec", f'{script} exec "$@"', "-"]
         environment = {
+            "SPARK_HOME": str(home),
             "PATH": "/usr/bin:/bin",
             "SPARK_LOCAL_IP": _LOOPBACK,
             "SPARK_WORKER_DIR": str(self.work),
@@ -100,11 +112,9 @@ class Cluster:
         }
         if "JDK_JAVA_OPTIONS" in os.environ:
             environment["JDK_JAVA_OPTIONS"] = os.environ["JDK_JAVA_OPTIONS"]
-        launch = str(Path(_find_spark_home(), "bin", "spark-class"))
+        launch = [*before, str(home / "bin/spark-class"), f"{_DEPLOY}.{name}", *words]
         with self._log.open("a") as log:
-            process = psutil.Popen(
-                [launch, f"{_DEPLOY}.{name}", *words], env=environment, stdout=log, stderr=log
-            )
+            process = psutil.Popen(launch, env=environment, stdout=log, stderr=log)
         self._processes.append(process)
         return process
 

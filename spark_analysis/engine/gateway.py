@@ -17,15 +17,15 @@ from spark_analysis.engine import scratch
 
 
 @contextmanager
-def environment(local: bool) -> Iterator[None]:
+def environment(local: bool, python: str) -> Iterator[None]:
     """Give the Java machine, which copies the environment when it starts, what it needs.
 
-    It hands PYTHONPATH on to the workers, and takes its address from SPARK_LOCAL_IP before it
-    reads any configuration.
+    `python` is the workers' interpreter, which Spark takes from nowhere else.  PYTHONPATH is handed
+    on to them; Java takes its address from SPARK_LOCAL_IP before it reads any configuration.
     """
     inherited = os.environ.get("PYTHONPATH")
     variables = {
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(ROOT), *([inherited] if inherited else [])]),
     }

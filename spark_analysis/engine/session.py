@@ -4,8 +4,8 @@ One session serves everything a command does, since a cold start costs seconds: 
 the Java machine.  By default Spark runs inside this process on all processors (`local[*]`),
 reachable from this machine only; any other master (`spark://...`, `yarn`) takes the same queries.
 
-Workers run this interpreter and import the project from the folder of this file, so on a cluster
-the project must be at the same path on every machine (or a shared file system).
+Workers run this interpreter and import the project from the folder of this file, unless they are
+sent both (docs/sweeps.md).
 """
 
 from __future__ import annotations
@@ -350,7 +350,7 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
         # An exception would leave Java behind, and PySpark sets a handler of SIGINT that asks Java
         # to cancel its jobs, even in the middle of another question.
         undisturbed(_ask_java_to_end),
-        environment(local=master.startswith("local")),
+        environment(master.startswith("local"), options["spark.pyspark.python"]),
         scratch.instead_of_tmp(folder),  # PySpark makes a file, and removes it if it is not killed
         log.open("w") as errors,
     ):

@@ -12,8 +12,7 @@ asks for it; one that has its frames is only analysed, and so is one whose row i
 of the measures (`spark_analysis.measures.versions`), if its frames were kept; one that was killed
 or has failed starts from the beginning.
 
-On a cluster, workers need the project and its virtual environment, and the sweep's folder, at the
-same paths as on the driver.
+On a cluster, workers need the sweep's folder at the same path as on the driver.
 """
 
 from __future__ import annotations

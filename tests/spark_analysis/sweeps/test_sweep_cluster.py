@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -61,8 +63,8 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 class Sweep:
     """The command `sweep` in a process of its own, on a cluster."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
-        words = [*shlex.split(SPEC.command())[1:], "--master", cluster.master]
+    def __init__(self, cluster: Cluster, folder: Path, *more: str) -> None:
+        words = [*shlex.split(SPEC.command())[1:], "--master", cluster.master, *more]
         self._log = folder.with_suffix(".log")
         with self._log.open("w") as log:
             self.process = psutil.Popen(
@@ -147,3 +149,25 @@ def test_a_sweep_outlives_a_worker_and_goes_on_after_its_driver(
     assert {key: after[key] for key in before} == before, "what had run is not run again"
     pd.testing.assert_frame_equal(results, undisturbed)
     assert sorted(results["run"]) == keys(), "a row for each point, once"
+
+
+@pytest.mark.long
+@pytest.mark.root
+def test_workers_that_have_nothing_are_sent_project_and_environment(
+    undisturbed: pd.DataFrame, tmp_path: Path
+) -> None:
+    """By the commands of docs/sweeps.md."""
+    page = (ROOT / "docs/sweeps.md").read_text(encoding="utf-8").replace("\\\n", "")
+    [pack] = re.findall(r"^    (tar .*)$", page, re.MULTILINE)
+    [options] = re.findall(r"(--conf spark\.archives=.*)$", page, re.MULTILINE)
+    archive = tmp_path / "testbed.tgz"
+    subprocess.run(
+        shlex.split(pack.replace("/tmp/testbed.tgz", str(archive))), check=True, cwd=ROOT
+    )
+    with Cluster(tmp_path / "cluster", workers=0) as cluster:
+        venv = Path(sys.prefix).resolve()
+        cluster.join(1, hidden=(venv, ROOT))
+        sent = shlex.split(options.replace("/tmp/testbed.tgz", str(archive)))
+        with Sweep(cluster, tmp_path / "s", *sent) as sweep:
+            assert sweep.process.wait(LIMIT) == 0, (tmp_path / "s.log").read_text()
+    pd.testing.assert_frame_equal(run_sweep(SPEC, tmp_path / "s").results, undisturbed)
