@@ -102,13 +102,14 @@ class Cluster:
             script = f"mount --bind {_find_spark_home()} {home}; cd {self._folder}; "
             script += "".join(f"mount -t tmpfs none {folder}; " for folder in hidden)
             before = ["unshare", "--mount", "sh", "-ec", f'{script} exec "$@"', "-"]
+        options = ("-XX:+UseSerialGC", *(() if hidden else class_data.options()))
         environment = {
             "SPARK_HOME": str(home),
             "PATH": "/usr/bin:/bin",
             "SPARK_LOCAL_IP": _LOOPBACK,
             "SPARK_WORKER_DIR": str(self.work),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": " ".join(("-XX:+UseSerialGC", *class_data.options())),
+            "SPARK_DAEMON_JAVA_OPTS": " ".join(options),
         }
         if "JDK_JAVA_OPTIONS" in os.environ:
             environment["JDK_JAVA_OPTIONS"] = os.environ["JDK_JAVA_OPTIONS"]
