@@ -350,7 +350,7 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
         # An exception would leave Java behind, and PySpark sets a handler of SIGINT that asks Java
         # to cancel its jobs, even in the middle of another question.
         undisturbed(_ask_java_to_end),
-        environment(master.startswith("local"), options["spark.pyspark.python"]),
+        environment(local=master.startswith("local"), python=options["spark.pyspark.python"]),
         scratch.instead_of_tmp(folder),  # PySpark makes a file, and removes it if it is not killed
         log.open("w") as errors,
     ):

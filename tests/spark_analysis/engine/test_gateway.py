@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def test_the_home_is_pysparks_own_with_its_configuration_but_not_its_archive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    with environment(local=True):
+    with environment(local=True, python=sys.executable):
         home = Path(os.environ["SPARK_HOME"])
         package = Path(pyspark.__file__).parent
         assert {path.name: path.readlink() for path in home.iterdir()} == {
