@@ -131,6 +131,7 @@ make_venv() {
 }
 
 install_spark() { # and prepare Java, which takes as long as the compiler
+    trap 'exit 130' INT
     pip_install "$venv" "$project/requirements/run.lock" --no-compile || fail "pip failed; see $log"
     PYTHONPATH=$project "$venv/bin/python" -m testbed.class_data >>"$log" 2>&1 ||
         say "not prepared, so analyses start slower: $(tail -n 1 "$log")"
