@@ -6,6 +6,7 @@ when it ends.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from pathlib import Path
@@ -23,6 +24,8 @@ from topologies.catalog import make_scenario
 
 TOPOLOGIES: Final = ("roaming_field", "mesh_grid")
 """Their runs together fill nearly all tables."""
+LOCK: Final = "classes.lock"
+"""Held by who writes; others wait and then have nothing to do."""
 LIMIT: Final = 300.0
 """Seconds that Java may take to write."""
 
@@ -37,6 +40,13 @@ def write() -> None:
     if target is None or not class_data.is_missing():
         return
     target.parent.mkdir(exist_ok=True)
+    with (target.parent / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # set-up begins it, and so may the compiler
+        if class_data.is_missing():  # still
+            _write(target)
+
+
+def _write(target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="classes-") as work:
         written = Path(work, target.name)
         _analyse(Path(work), written)
