@@ -162,10 +162,11 @@ def _run(
         costs.note(point, processor_seconds(sweep.path(point)))
     await_workers(context, lambda doing: progress(Progress(doing, done, 0, len(plan))))
     while rest:
-        began, due = time.monotonic(), False
+        began, due, lost_before = time.monotonic(), False, lost
         to_analyse, kept = list[RunPoint](), set[Path]()
         while rest and not due:
-            wave, rest = take_wave(rest, max(context.defaultParallelism, 1), costs)
+            at_a_time = max(context.defaultParallelism, 1)
+            wave, rest = take_wave(rest, at_a_time, costs)
             paths = [sweep.path(point) for point in wave]
             kept |= {path for path in map(sweep.path, filter(sweep.stale, wave)) if ran(path)}
             for path in paths:  # of an earlier attempt
@@ -181,12 +182,10 @@ def _run(
             due = is_due(len(to_analyse), time.monotonic() - began)
         progress(Progress("analysing", done, lost, len(plan)))
         # Runs leave little, and every partition is a task at each of many steps.
-        partitions = min(max(context.defaultParallelism, 1), PARTITIONS)
-        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        spark.conf.set("spark.sql.shuffle.partitions", min(at_a_time, PARTITIONS))
         paths = [sweep.path(point) for point in to_analyse]
-        lost -= sum(map(failed, paths))
         _analyse(spark, [path for path in paths if ran(path)], keep, kept)
-        lost += sum(map(failed, paths))
+        lost = lost_before + sum(map(failed, paths))
         sweep.results(plan, spec.vary)
         progress(Progress("analysed", done, lost, len(plan)))
 

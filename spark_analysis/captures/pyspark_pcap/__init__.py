@@ -5,13 +5,12 @@ virtual environment; the wheel has it beside `pubsub_testbed`.
 """
 
 import sys
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-with suppress(ModuleNotFoundError):
+try:
     import_module("pubsub_testbed")  # the project's packages, if it is installed as one
-if "pubsub_testbed" not in sys.modules:
+except ModuleNotFoundError:
     sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from pyspark.sql.datasource import DataSourceReader
