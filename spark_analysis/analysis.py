@@ -25,9 +25,10 @@ from emulation.scenario.runfolder import Run, read_run
 from emulation.virtual.recording import captures
 from nodeapp.budget import FRAMES
 from spark_analysis.captures.air import air_captures, read_air
+from spark_analysis.captures.files import Capture, find_captures
 from spark_analysis.captures.foreign import read_foreign
 from spark_analysis.captures.materialise import frames_of, is_recorded, materialise, recorded
-from spark_analysis.captures.source import Capture, Survey, Surveyed, find_captures, survey
+from spark_analysis.captures.source import Survey, Surveyed, survey
 from spark_analysis.engine.results import Analysis
 from spark_analysis.engine.session import plain_errors
 from spark_analysis.engine.tables import Inputs, Table

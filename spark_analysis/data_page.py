@@ -64,9 +64,9 @@ reproduction:
     results = sweeps.load("sweeps/roaming_field-flooding-speed")
     results.groupby(["protocol", "speed"])["delivery_ratio"].mean()
 
-Packets are rows of Spark, with the columns of `spark_analysis.captures.schemas.FRAMES`. What a
-filter on run, node, interface or time rules out is not decoded, and `.schema(COLUMNS)` decodes
-only these (sessions of your own have `pcap`, too, with PYSPARK_PYTHON=.venv/bin/python):
+Packets, also of stores (`s3://`), are rows of Spark: `spark_analysis.captures.schemas.FRAMES`.
+What a filter on run, node, interface or time rules out is not decoded, and `.schema(COLUMNS)`
+decodes only these (sessions of your own have `pcap`, too, with PYSPARK_PYTHON=.venv/bin/python):
 
     from spark_analysis.engine.session import spark_session
 

@@ -22,8 +22,8 @@ from markupsafe import Markup, escape
 from emulation.backends.base import BackendError
 from emulation.scenario.runfolder import Run
 from spark_analysis.analysis import analyse_runs, read_runs
+from spark_analysis.captures.files import captures_in
 from spark_analysis.captures.materialise import recorded
-from spark_analysis.captures.source import captures_in
 from spark_analysis.captures.virtual_run import BACKEND, run_to_frames
 from spark_analysis.engine.pandas_rows import native
 from spark_analysis.engine.results import Analysis, RunTables

@@ -29,7 +29,7 @@ from emulation.mn import record
 from emulation.mn.record import is_script_run
 from emulation.scenario.runfolder import Run, read_run
 from emulation.scenario.scenario import Scenario
-from spark_analysis.engine import scratch
+from spark_analysis import scratch
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.script import LAST
 

@@ -38,6 +38,7 @@ from testbed.options import (
     console,
     end_interrupted,
     fail,
+    mounted,
     scenario_of,
     settings_of,
 )
@@ -91,7 +92,12 @@ def agree(
     fault: FaultOption = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="an empty or new folder for runs and report", file_okay=False),
+        typer.Option(
+            "--out",
+            help="an empty or new folder for runs and report",
+            file_okay=False,
+            callback=mounted,
+        ),
     ] = None,
 ) -> None:
     """Run one scenario on two or more backends, several times each, and compare them.

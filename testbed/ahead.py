@@ -38,7 +38,7 @@ from emulation.caller import drop
 from emulation.network.liveness import IDLE_LIMIT, Watch, family
 from emulation.network.processes import kill, share_as
 from emulation.scenario.runfolder import RunFolder, read_run
-from spark_analysis.engine import scratch
+from spark_analysis import scratch
 from testbed import background
 from testbed.background import LOWEST
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +13,8 @@ import typer
 from emulation.caller import drop
 from emulation.mn.record import is_script_run
 from emulation.scenario.runfolder import RunFolder
+from spark_analysis import scratch, stores
+from spark_analysis.captures.materialise import drop_decoded
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.registry import METRICS
 from spark_analysis.reports import Reports, analyse_and_report
@@ -29,6 +33,7 @@ from testbed.options import (
     configure_spark,
     console,
     fail,
+    mounted,
     print_error,
     quiet,
 )
@@ -36,13 +41,17 @@ from testbed.outcome import flaws, note_killed, outcome, print_json, script_outc
 
 
 def analyze(
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders")],
+    folders: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="run folders, or URIs in stores (s3://)")
+    ],
     master: MasterOption = LOCAL,
     conf: ConfOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="write tables and reports to DIR/RUN/, not into the run folders"
+            "--out",
+            help="write tables and reports to DIR/RUN/, not into the run folders",
+            callback=mounted,
         ),
     ] = None,
     figures: Annotated[
@@ -55,33 +64,35 @@ def analyze(
 ) -> None:
     """Compute delivery, delay and overhead from captures; write Parquet tables and reports.
 
-    Runs of `mn` get the tables and the report that it writes.
+    Runs of `mn` get the tables and the report that it writes.  Runs in stores are copied here and
+    their results back; with --out both stay in DIR/RUN/.
 
     Example: analyze runs/20260101-120000-roaming_field-flooding
     """
     quiet(be_quiet)
     configure_spark(conf)
-    resolved = {folder: _resolve(folder) for folder in folders}
+    stored = [*filter(stores.is_stored, folders)]
+    resolved = {run: _resolve(Path(run)) for run in folders if run not in stored}
     run_folders = [folder for folder in resolved.values() if folder is not None]
     for folder in run_folders:
         _give_to_caller(folder)
     drop(*run_folders, *([out] if out is not None else []))
     for folder in run_folders:
         note_killed(folder)
-    missing = [folder for folder, path in resolved.items() if path is None]
-    if not run_folders:
+    missing = [run for run, path in resolved.items() if path is None]
+    if not run_folders and not stored:
         fail(f"no run folder {missing[0]}; runs are made under {RUNS}", USAGE)
-    scripts = [folder for folder in run_folders if is_script_run(folder)]
-    outcomes, refused = _report_scripts(scripts, out)
-    pages = [result["report"] for result in outcomes]
-    if others := [folder for folder in run_folders if folder not in scripts]:
-        reports = analyse_folders(others, master, out, figures)
-        outcomes += [outcome(run, reports) for run in reports.analysis.runs]
-        pages += reports.pages
-        refused += reports.refused
+    if run_folders and stored and out is None:
+        fail("some runs are in stores: say with --out where results go", USAGE)
+    try:
+        with _copied(stored, out) as (copies, lasting):
+            run_folders += copies
+            outcomes, pages, refused = _report(run_folders, master, out, figures, lasting)
+    except AnalysisError as error:
+        fail(str(error))
     if as_json:
-        print_json({"runs": outcomes, "pages": pages, "refused": [*missing, *refused]})
-    refused = [f"no run folder {folder}" for folder in missing] + refused
+        print_json(_facts(outcomes, pages, [*missing, *refused], lasting))
+    refused = [f"no run folder {run}" for run in missing] + refused
     if strict:
         refused += flaws(outcomes)
     if refused:
@@ -90,8 +101,64 @@ def analyze(
         fail(refused[-1], FAILED)
 
 
+def _facts(
+    outcomes: Sequence[dict[str, Any]],
+    pages: Sequence[Path],
+    refused: Sequence[str],
+    lasting: Callable[[Path], str],
+) -> dict[str, Any]:
+    """Return what --json prints, with paths as they are in the end."""
+    paths = [{key: lasting(facts[key]) for key in ("run", "report")} for facts in outcomes]
+    runs = [facts | lasted for facts, lasted in zip(outcomes, paths, strict=True)]
+    return {"runs": runs, "pages": [*map(lasting, pages)], "refused": refused}
+
+
+def _report(
+    folders: Sequence[Path],
+    master: str,
+    out: Path | None,
+    figures: bool,
+    lasting: Callable[[Path], str],
+) -> tuple[list[dict[str, Any]], list[Path], list[str]]:
+    """Report on runs of any kind; return outcomes, pages, and why others have none."""
+    scripts = [folder for folder in folders if is_script_run(folder)]
+    outcomes, refused = _report_scripts(scripts, out, lasting)
+    pages = [result["report"] for result in outcomes]
+    if others := [folder for folder in folders if folder not in scripts]:
+        reports = analyse_folders(others, master, out, figures, lasting)
+        outcomes += [outcome(run, reports) for run in reports.analysis.runs]
+        pages += reports.pages
+        refused += reports.refused
+    return outcomes, pages, refused
+
+
+@contextmanager
+def _copied(
+    uris: Sequence[str], out: Path | None
+) -> Iterator[tuple[list[Path], Callable[[Path], str]]]:
+    """Copy runs in stores into `out`, or here for the block, after which results go back.
+
+    Yields the copies, and what names the place of a file after the block.  Raises `AnalysisError`.
+    """
+    with scratch.folder() if uris and out is None else nullcontext(out or Path()) as folder:
+        runs = [stores.StoredRun(uri, folder) for uri in uris]
+        if out is None and len({run.parent for run in runs}) > 1:
+            raise AnalysisError("runs of several folders: say with --out where results go")
+        copies = [run.copy for run in runs]
+        for run in runs:
+            with AnalysisDisplay(console) as display:
+                run.fetch(partial(display.progress, f"copying {run.uri}"))
+        if not uris or out is not None:
+            yield copies, str
+            return
+        with stores.written_back(folder, runs[0].parent):
+            yield copies, lambda path: stores.inside(runs[0].parent, path.relative_to(folder))
+            for copy in copies:
+                drop_decoded(copy / "metrics")
+
+
 def _report_scripts(
-    folders: Sequence[Path], out: Path | None
+    folders: Sequence[Path], out: Path | None, lasting: Callable[[Path], str]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Write tables and reports of runs of `mn`; return their outcomes, and why others have none."""
     outcomes, refused = [], []
@@ -105,7 +172,7 @@ def _report_scripts(
         finally:
             _give_to_caller(folder, results)
         outcomes.append(script_outcome(folder, report))
-        console.say(f"report: {report}")
+        console.say(f"report: {lasting(report)}")
     return outcomes, refused
 
 
@@ -114,10 +181,12 @@ def analyse_folders(
     master: str = LOCAL,
     out: Path | None = None,
     figures: bool = False,
+    lasting: Callable[[Path], str] = str,
 ) -> Reports:
     """Analyse run folders with a Spark master, write their reports and print the key figures.
 
-    With `figures`, those of the pages are written for print as well.
+    With `figures`, those of the pages are written for print as well.  `lasting` says where a page
+    will be.
     """
     try:
         with AnalysisDisplay(console) as display:
@@ -129,7 +198,7 @@ def analyse_folders(
             _give_to_caller(folder, folder if out is None else out / folder.resolve().name)
     summarise(console, reports.analysis, METRICS)
     for page in reports.pages:
-        console.say(f"report: {page}")
+        console.say(f"report: {lasting(page)}")
     return reports
 
 

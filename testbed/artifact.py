@@ -28,7 +28,7 @@ from emulation.mn.record import is_script_run
 from emulation.scenario.provenance import code, version
 from emulation.scenario.records import CodeRecord
 from emulation.scenario.runfolder import Run, RunFolder, read_record, read_run
-from spark_analysis.captures.source import captures_in
+from spark_analysis.captures.files import captures_in
 from spark_analysis.captures.virtual_run import BACKEND
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.reproduction import FINDINGS

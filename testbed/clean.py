@@ -10,7 +10,7 @@ from emulation.network import processes
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import build, staging
 from nodeapp.installation import PROGRAM
-from spark_analysis.engine import scratch
+from spark_analysis import scratch
 from testbed.options import RUNS, console, fail
 from testbed.outcome import note_killed
 

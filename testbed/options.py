@@ -16,6 +16,7 @@ from emulation.workloads.registry import WORKLOAD
 from nodeapp.installation import IS_CHECKOUT, ROOT
 from nodeapp.parameters import ParameterError, suggestion
 from nodeapp.pubsub.registry import SYSTEMS, typed
+from spark_analysis.stores import is_stored
 from testbed import completing
 from testbed.display import Terminal
 from testbed.interruption import INTERRUPTED, interruption
@@ -98,8 +99,18 @@ FaultOption = Annotated[
         "partition, jam, or file:PATH (docs/faults.md)",
     ),
 ]
+
+
+def mounted(path: Path | None) -> Path | None:
+    """Refuse a URI, in place of which a folder of that name would be made."""
+    if path is not None and is_stored(str(path).replace(":/", "://", 1)):
+        raise typer.BadParameter(f"{path} is in a store: give a folder of this machine")
+    return path
+
+
 RunsOption = Annotated[
-    Path, typer.Option("--runs", help="where run folders are made", file_okay=False)
+    Path,
+    typer.Option("--runs", help="where run folders are made", file_okay=False, callback=mounted),
 ]
 AnalyseOption = Annotated[
     bool, typer.Option("--analyze/--no-analyze", help="write metrics and report after the run")

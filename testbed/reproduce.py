@@ -32,6 +32,7 @@ from testbed.options import (
     console,
     end_interrupted,
     fail,
+    mounted,
 )
 from testbed.sweep import SweepDisplay, end_with_failures
 
@@ -82,7 +83,9 @@ def reproduce(
     preset: PresetOption = None,
     master: MasterOption = LOCAL,
     conf: ConfOption = None,
-    out: Annotated[Path | None, typer.Option("--out", help="folder", file_okay=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="folder", file_okay=False, callback=mounted)
+    ] = None,
     markdown: MarkdownOption = None,
     so_far: Annotated[
         bool, typer.Option("--so-far", help="run nothing: write the results of complete seeds")

@@ -54,6 +54,7 @@ from testbed.options import (
     console,
     end_interrupted,
     fail,
+    mounted,
     settings_of,
 )
 from testbed.outcome import print_json
@@ -144,7 +145,8 @@ OpenOption = Annotated[
 
 
 OutOption = Annotated[
-    Path | None, typer.Option("--out", help="folder of the sweep", file_okay=False)
+    Path | None,
+    typer.Option("--out", help="folder of the sweep", file_okay=False, callback=mounted),
 ]
 KeepOption = Annotated[
     bool, typer.Option("--keep-frames", help="keep the packets of every run, as columns")

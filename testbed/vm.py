@@ -281,7 +281,7 @@ def _scenario(
         try:
             from testbed.analyze import analyze as report  # Spark, which takes a second to load
 
-            report(folders)
+            report([str(folder) for folder in folders])
         finally:
             for folder in folders:
                 RunFolder(folder).give_to_caller()

@@ -21,16 +21,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from capture.radiotap import Columns, decode_air
 from capture.scan import AIR
 from emulation.scenario.runfolder import Run
+from spark_analysis.captures.files import SUFFIXES, Capture
 from spark_analysis.captures.materialise import Decoded, materialise, read_decoded
 from spark_analysis.captures.schemas import AIR_FRAMES
-from spark_analysis.captures.source import (
-    BATCH,
-    SUFFIXES,
-    Capture,
-    CaptureSlice,
-    Survey,
-    load_slice,
-)
+from spark_analysis.captures.source import BATCH, CaptureSlice, Survey, load_slice
 
 _NULLABLE: Final = ("rate_kbps", "frequency_mhz", "transmitter")
 """Columns in which -1 means none."""

@@ -37,8 +37,9 @@ from pyspark.sql.types import StructType
 
 from emulation.scenario.runfolder import Run
 from nodeapp.kinds import FIRST_CLIENT_KIND
+from spark_analysis.captures.files import Capture
 from spark_analysis.captures.schemas import FRAMES
-from spark_analysis.captures.source import Capture, CaptureSlice, plan, read_slice
+from spark_analysis.captures.source import CaptureSlice, plan, read_slice
 from spark_analysis.errors import AnalysisError
 
 FORMAT: Final = 5

@@ -1,8 +1,9 @@
 """A PySpark data source over packet captures: `spark.read.format("pcap").load("runs/x")`.
 
 Path: a run folder, a folder of captures, one capture, a glob, or several of these, separated by
-commas.  The rows are `captures.schemas.FRAMES`; `.schema(...)` with some of these columns reads
-only them, in less time.  Options:
+commas; or such a folder's or capture's URI in a store, of which tasks copy a capture each to read
+it (`spark_analysis.stores`).  The rows are `captures.schemas.FRAMES`; `.schema(...)` with some of
+these columns reads only them, in less time.  Options:
 
     body        client (default): bodies of client messages, and of control messages that cells
                 route (`nodeapp.routing.cell_wire`); all: every body
@@ -32,11 +33,11 @@ import mmap
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -48,10 +49,7 @@ from pyspark.sql.types import StructType
 from capture.decode import decode_records
 from capture.pcapng import MAGIC, Packets, as_pcap, read_packets
 from capture.scan import (
-    AIR,
-    ETHERNET,
     FILE_HEADER,
-    RADIOTAP,
     PcapError,
     PcapHeader,
     read_header,
@@ -59,13 +57,12 @@ from capture.scan import (
     record_times,
 )
 from nodeapp.kinds import FIRST_CLIENT_KIND
+from spark_analysis import scratch, stores
 from spark_analysis.captures.batches import record_batch
+from spark_analysis.captures.files import Capture, SourceError, find_captures
 from spark_analysis.captures.pushdown import Wanted
 from spark_analysis.captures.schemas import FRAMES
-from spark_analysis.errors import AnalysisError
 
-SUFFIXES: Final = (".pcap", ".pcapng")
-"""Ends of the names of captures."""
 LARGEST_SLICE: Final = 32 << 20
 """Bytes of captures in a partition at most, unless a single record is longer."""
 SMALLEST_SLICE: Final = 1 << 20
@@ -78,40 +75,6 @@ SECOND: Final = 10**9
 """Nanoseconds."""
 FAR: Final = 30 * 86_400
 """Seconds from the middle of a run beyond which a record's time is damaged: no run is so long."""
-
-
-class SourceError(AnalysisError):
-    """A path without captures, or an unknown option; the message says what to change."""
-
-
-@dataclass(frozen=True)
-class Capture:
-    """One capture file and its owner, by its path: <run>/captures/<node>-<interface>.pcap[ng]."""
-
-    path: Path
-    span: tuple[int, int] | None = None
-    """Unix nanoseconds, from first to last, in which records count; all do if there is none."""
-
-    @property
-    def run(self) -> str:
-        """Name of the run folder, or of the folder if that is not a run's."""
-        folder = self.path.absolute().parent
-        return (folder.parent if folder.name == "captures" else folder).name
-
-    @property
-    def node(self) -> str:
-        """Name of the node."""
-        return self.path.stem.partition("-")[0]
-
-    @property
-    def interface(self) -> str:
-        """Name of the interface without the node's; empty if the file name has none."""
-        return self.path.stem.partition("-")[2]
-
-    @property
-    def linktype(self) -> int:
-        """The link type that the file must have."""
-        return RADIOTAP if _is_air(self.path) else ETHERNET
 
 
 @dataclass(frozen=True)
@@ -130,54 +93,6 @@ class Survey:
 
     captures: tuple[Surveyed, ...]
     problems: Mapping[str, tuple[str, ...]]
-
-
-def find_captures(paths: Sequence[str | Path]) -> list[Capture]:
-    """Return the captures at `paths`, in order of path.
-
-    Each is a run folder, a folder of captures, a capture or a glob, or such a file's URI.  Raises
-    `SourceError` if nothing is there.
-    """
-    captured: set[Path] = set()
-    for path in paths:
-        named = _local(str(path))
-        pattern = named.relative_to(named.anchor)
-        matches = [named] if named.exists() else list(Path(named.anchor).glob(str(pattern)))
-        if not matches:
-            raise SourceError(f"there is no file or folder {path}")
-        for match in matches:
-            files = captures_in(match) if match.is_dir() else [match]
-            if not files:
-                raise SourceError(f"there is no capture (*.pcap, *.pcapng) in {match}")
-            captured.update(files)
-    return [Capture(path) for path in sorted(captured)]
-
-
-def _local(path: str) -> Path:
-    """Return a path, also of a URI of Hadoop (`file:/x`) and others (`file:///x`)."""
-    scheme, colon, rest = path.partition(":/")
-    if not colon or not scheme.isalnum() or Path(path).exists():
-        return Path(path)
-    if scheme != "file":
-        raise SourceError(
-            f"{path} is in a store: captures are read from mounted file systems; mount or copy it"
-        )
-    return Path("/", unquote(rest.lstrip("/")))
-
-
-def captures_in(folder: Path) -> list[Path]:
-    """Return the captures in a run folder or folder of captures.
-
-    One that is there in both formats is returned once; that of the air is left out.
-    """
-    captures = folder / "captures"
-    inside = captures if captures.is_dir() else folder
-    files = {path.stem: path for end in reversed(SUFFIXES) for path in inside.glob(f"*{end}")}
-    return [file for file in files.values() if not _is_air(file)]  # the same frames, in 802.11
-
-
-def _is_air(path: Path) -> bool:
-    return path.stem == Path(AIR).stem
 
 
 def survey(captures: Sequence[Capture]) -> Survey:
@@ -316,7 +231,7 @@ def plan(captures: Sequence[Capture], partitions: int, *, whole: bool = False) -
 
     Files that are not captures are left out; `survey` reports them.
     """
-    sizes = {capture: _size(capture.path) for capture in captures}
+    sizes = {capture: _size(capture) for capture in captures}
     target = sum(sizes.values()) // max(1, partitions)
     target = min(max(target, SMALLEST_SLICE), LARGEST_SLICE)
     packed: list[list[CaptureSlice]] = []
@@ -331,15 +246,19 @@ def plan(captures: Sequence[Capture], partitions: int, *, whole: bool = False) -
     return [Partition(slices) for slices in packed]
 
 
-def _size(path: Path) -> int:
+def _size(capture: Capture) -> int:
+    if capture.stored is not None:
+        return capture.stored.size
     try:
-        return path.stat().st_size
+        return capture.path.stat().st_size
     except OSError:
         return 0
 
 
 def _slices(capture: Capture, size: int, target: int) -> list[CaptureSlice]:
-    if size <= target + target // 4:  # not worth following the file for the little beyond
+    if (
+        capture.stored is not None or size <= target + target // 4
+    ):  # not worth following the file for the little beyond
         return [CaptureSlice(capture, FILE_HEADER, size, 1)] if size > FILE_HEADER else []
     try:
         records = _follow(capture, timed=capture.span is not None)
@@ -429,7 +348,23 @@ class PcapReader(DataSourceReader):
         """Yield the records of a partition in Arrow batches of at most `BATCH`."""
         schema = to_arrow_schema(self._schema, timezone="UTC")
         for part in partition.value:
-            yield from read_slice(part, schema, self._bodies_from)
+            with _local(part) as slices:
+                for local in slices:
+                    yield from read_slice(local, schema, self._bodies_from)
+
+
+@contextmanager
+def _local(part: CaptureSlice) -> Iterator[Sequence[CaptureSlice]]:
+    """Yield a slice; of a capture in a store all slices of a copy, which is there for the block."""
+    capture = part.capture
+    if capture.stored is None:
+        yield [part]
+        return
+    with scratch.folder() as folder:
+        captures = folder / capture.run / "captures"
+        stores.fetch([replace(capture.stored, within="")], captures)
+        copy = replace(capture, path=captures / capture.path.name, stored=None)
+        yield [local for partition in plan([copy], 1) for local in partition.value]
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:

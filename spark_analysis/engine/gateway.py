@@ -13,7 +13,7 @@ import pyspark
 from py4j.java_gateway import JavaClass, JavaGateway, JavaMember, JVMView  # type: ignore[import-untyped]
 
 from nodeapp.installation import ROOT
-from spark_analysis.engine import scratch
+from spark_analysis import scratch
 
 
 @contextmanager

@@ -36,8 +36,9 @@ from emulation.network.interrupts import undisturbed
 from emulation.network.liveness import IDLE_LIMIT, Watch
 from emulation.network.processes import end_processes, ended
 from nodeapp.installation import ROOT
+from spark_analysis import scratch
 from spark_analysis.captures.source import PcapDataSource
-from spark_analysis.engine import class_data, scratch
+from spark_analysis.engine import class_data
 from spark_analysis.engine.gateway import environment, remember_names
 from spark_analysis.errors import AnalysisError, first_line
 

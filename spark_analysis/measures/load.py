@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
+from spark_analysis.captures.files import SUFFIXES
 from spark_analysis.captures.schemas import INT, LONG, STRING, column, run_schema
-from spark_analysis.captures.source import SUFFIXES
 from spark_analysis.engine.pandas_rows import floats, tuples
 from spark_analysis.engine.tables import Table
 from spark_analysis.measures.columns import count_if, sum_if

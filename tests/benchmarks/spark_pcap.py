@@ -33,8 +33,8 @@ from emulation.scenario.runfolder import Run, RunFolder
 from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.messages import TopicKind
 from nodeapp.wire import Frame, GeoRoute
+from spark_analysis.captures.files import find_captures
 from spark_analysis.captures.materialise import FRAMES_FOLDER, materialise, read_frames
-from spark_analysis.captures.source import find_captures
 from spark_analysis.engine.session import spark_session
 from tests.capture.packets import ethernet, file_header, record, udp_ipv4
 from topologies.catalog import make_scenario

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from emulation.network.processes import PROJECT
-from spark_analysis.engine.scratch import TOLD_BY_JAVA
+from spark_analysis.scratch import TOLD_BY_JAVA
 from tests.processes import lives
 
 RUN = "run roaming_field flooding --nodes 6 --backend virtual"

@@ -123,7 +123,8 @@ def test_a_full_disk_ends_the_run_with_one_line_and_whole_records(tmp_path: Path
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "File too large" in done.stderr
-    from spark_analysis.captures.source import find_captures, survey
+    from spark_analysis.captures.files import find_captures
+    from spark_analysis.captures.source import survey
 
     assert survey(find_captures([only_run(tmp_path)])).problems == {}
     facts = json.loads((only_run(tmp_path) / "run.json").read_text())

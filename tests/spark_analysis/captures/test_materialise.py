@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 
 from emulation.scenario.runfolder import read_run
 from spark_analysis.captures import materialise as module
+from spark_analysis.captures.files import find_captures
 from spark_analysis.captures.materialise import materialise, read_frames
 from spark_analysis.captures.schemas import FRAMES
-from spark_analysis.captures.source import find_captures
 from spark_analysis.errors import AnalysisError
 from tests.capture.packets import pcap
 from tests.spark_analysis.runs import RunBuilder

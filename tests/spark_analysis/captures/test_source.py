@@ -19,15 +19,13 @@ from nodeapp.pubsub.rendezvous_cell import CellKind
 from nodeapp.routing.cell_wire import CellRoute
 from nodeapp.routing.cells import Walk
 from nodeapp.wire import ANY_NODE, BROADCAST, CLIENT_PORT, Frame, encode_addressees
+from spark_analysis.captures.files import Capture, SourceError, find_captures
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.captures.source import (
     BATCH,
     SMALLEST_SLICE,
-    Capture,
     CaptureSlice,
     PcapReader,
-    SourceError,
-    find_captures,
     plan,
     read_slice,
     survey,
@@ -297,9 +295,6 @@ def test_paths_are_runs_folders_files_or_globs(capture: Path, tmp_path: Path) ->
         assert find_captures([uri]) == both
     with pytest.raises(SourceError, match="there is no file or folder"):
         find_captures([tmp_path / "nowhere"])
-    for uri in ("s3a://bucket/run", "hdfs:/run"):
-        with pytest.raises(SourceError, match=r"is in a store: .*; mount or copy it"):
-            find_captures([uri])
     with pytest.raises(SourceError, match="there is no capture"):
         find_captures([tmp_path])
 

@@ -168,7 +168,7 @@ def test_a_process_may_start_one_session_after_the_other() -> None:
 
 
 KILLED = """
-from spark_analysis.engine import scratch
+from spark_analysis import scratch
 from spark_analysis.engine.session import spark_session
 with spark_session("local[1]") as spark:
     spark.sparkContext.parallelize(range(4), 2).sum()
@@ -194,7 +194,7 @@ STANDS_STILL = """
 import sys, psutil
 from contextlib import suppress
 from emulation.network import liveness
-from spark_analysis.engine import scratch
+from spark_analysis import scratch
 from spark_analysis.engine.session import SessionError, spark_session
 liveness.LIMIT = 1.0
 try:

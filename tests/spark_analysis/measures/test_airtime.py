@@ -16,8 +16,9 @@ from emulation.radio.airtime import DSSS_RATES, MICROSECOND, OFDM_RATES, phy_for
 from emulation.scenario.runfolder import Run
 from spark_analysis.analysis import analyse
 from spark_analysis.captures.air import air_captures, read_air
+from spark_analysis.captures.files import find_captures
 from spark_analysis.captures.schemas import AIR_FRAMES
-from spark_analysis.captures.source import find_captures, survey
+from spark_analysis.captures.source import survey
 from spark_analysis.engine.results import Analysis, RunTables
 from spark_analysis.measures.airtime import RADIOS, airtime, airtime_tables, rate_rows, timed
 from spark_analysis.reports import write_report

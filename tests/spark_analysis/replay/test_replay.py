@@ -24,8 +24,9 @@ from nodeapp.kinds import CommonKind, Kind, Role
 from nodeapp.pubsub.registry import kinds_of
 from nodeapp.wire import Frame
 from spark_analysis import reports
+from spark_analysis.captures.files import find_captures
 from spark_analysis.captures.materialise import FRAMES_FOLDER, PACKETS, _write
-from spark_analysis.captures.source import find_captures, plan
+from spark_analysis.captures.source import plan
 from spark_analysis.engine.results import Analysis, RunTables
 from spark_analysis.measures import delivery, links
 from spark_analysis.measures.registry import MEASURES

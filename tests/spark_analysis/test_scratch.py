@@ -10,7 +10,7 @@ import psutil
 import pytest
 from pyspark.errors import PySparkException
 
-from spark_analysis.engine import scratch
+from spark_analysis import scratch
 from spark_analysis.engine.session import plain_errors
 from spark_analysis.errors import AnalysisError
 
