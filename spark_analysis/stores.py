@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
+from threading import Event
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 8
 """Files that are copied at the same time: most are small, and wait for the store's answer."""
+_BLOCK: Final = 8 << 20
+"""Bytes of a request."""
 
 
 @dataclass(frozen=True)
@@ -68,26 +71,27 @@ def fetch(
 ) -> None:
     """Copy files into a folder, each to its path within its URI; those that are there are replaced.
 
-    `progress` is called with the share of bytes that is there.  Raises `AnalysisError`.
+    `progress` is called with the share of bytes that is there, by several threads.  Raises
+    `AnalysisError`.
     """
-    from pyarrow.fs import copy_files
-
     total = sum(file.size for file in wanted) or 1
+    blocks: list[int] = []
+    is_over = Event()
 
-    def copy(file: File) -> int:
+    def copy(file: File) -> None:
         to = folder / (file.within or PurePath(file.path).name)
-        with _errors(file.uri):
+        with _errors(f"cannot copy {file.uri} to {folder}"):
             to.parent.mkdir(parents=True, exist_ok=True)
-            copy_files(file.path, str(to), source_filesystem=_opened(file.uri)[0])
-            if to.stat().st_size != file.size:
-                raise OSError(f"{file.path} was not copied whole: copy it again")
-        return file.size
+            with _opened(file.uri)[0].open_input_stream(file.path) as data, to.open("wb") as out:
+                while not is_over.is_set() and (block := data.read(_BLOCK)):
+                    blocks.append(out.write(block))
+                    progress(sum(blocks) / total)
 
-    done = 0
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for size in pool.map(copy, wanted):
-            done += size
-            progress(done / total)
+        try:
+            list(pool.map(copy, wanted))
+        finally:
+            is_over.set()  # after Ctrl-C or an error, of what is left
 
 
 def inside(uri: str, path: PurePath) -> str:
@@ -108,16 +112,22 @@ class StoredRun:
         self.copy = folder / unquote(name)
 
     def fetch(self, progress: Callable[[float], None]) -> None:
-        """Copy the run, as `fetch` does; not what its captures were decoded to.
+        """Copy the run, as `fetch` does, whole or not at all; not what captures were decoded to.
 
-        Raises `AnalysisError`.
+        Raises `AnalysisError`, also if the copy is there.
         """
+        if self.copy.exists():
+            raise AnalysisError(f"{self.copy} is there: analyze it, or name another folder")
         stored = files(self.uri)
         if any(file.within.startswith("captures/") for file in stored):
             stored = [file for file in stored if not file.within.startswith("metrics/")]
         if not any(file.within for file in stored):
             raise AnalysisError(f"there is no run folder {self.uri}")
-        fetch(stored, self.copy, progress)
+        try:
+            fetch(stored, self.copy, progress)
+        except BaseException:
+            shutil.rmtree(self.copy, ignore_errors=True)
+            raise
 
 
 @contextmanager
@@ -149,12 +159,12 @@ def _versions(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 @contextmanager
-def _errors(uri: str) -> Iterator[None]:
-    """Turn what Arrow raises about a store, or about files here, into one line."""
+def _errors(what: str) -> Iterator[None]:
+    """Turn what is raised about a store, or about files here, into one line."""
     try:
         yield
     except (OSError, ValueError, NotImplementedError) as error:
-        raise AnalysisError(f"{uri}: {str(error).partition(chr(10))[0]}") from None
+        raise AnalysisError(f"{what}: {str(error).partition(chr(10))[0]}") from None
 
 
 def _opened(uri: str) -> tuple[FileSystem, str]:

@@ -69,6 +69,9 @@ def test_a_run_in_a_store_is_analysed_there_or_copied(
     assert not (out / "one" / "metrics" / "old.parquet").exists()
     delivery = pq.read_table(out / "one" / "metrics" / "delivery.parquet")
     assert delivery == pq.read_table(one / "metrics" / "delivery.parquet")
+    again = analyze(uris[0], "--out", out)
+    assert again.exit_code == 1
+    assert f"{out}/one is there: analyze it" in again.stderr.replace("\n", "")
 
 
 def frames(path: str | Path, *filters: Any) -> list[Any]:
@@ -91,7 +94,7 @@ def test_tasks_read_captures_of_a_store(bucket: Path) -> None:
     assert frames(uri, of_node) == frames(run, of_node) == frames(run / capture)
     listed = PcapReader(FRAMES, {"path": uri}).partitions()
     (run / capture).unlink()
-    with pytest.raises(AnalysisError, match=r"^s3://bucket/one: "):
+    with pytest.raises(AnalysisError, match=r"^cannot copy s3://bucket/one to /.*pcap"):
         list(PcapReader(FRAMES, {"path": uri}).read(listed[0]))
 
 
@@ -116,6 +119,23 @@ def test_what_a_store_does_not_have_or_take_is_said_in_a_line(bucket: Path, tmp_
     stored = analyze(run, "--out", "s3://bucket/out")
     assert stored.exit_code == 2
     assert "give a folder of this machine" in stored.stderr
+
+
+def test_an_interrupted_copy_ends_at_once_and_leaves_nothing(bucket: Path, tmp_path: Path) -> None:
+    run = write_run(bucket / "one")
+    (run / "captures" / "sta9-lo.pcap").write_bytes(bytes(40 << 20))
+    shares: list[float] = []
+
+    def interrupt(share: float) -> None:
+        shares.append(share)
+        if 0.2 < share < 0.9:
+            raise KeyboardInterrupt
+
+    stored = stores.StoredRun("s3://bucket/one", tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        stored.fetch(interrupt)
+    assert max(shares) < 0.9
+    assert not stored.copy.exists()
 
 
 def test_what_cannot_be_written_back_is_an_error(

@@ -143,7 +143,7 @@ for _ in range(2):
     with spark_session("local[1]") as spark:
         print(spark.sparkContext.parallelize(range(4), 2).map(abs).sum())
 for value in ("few", "3"):
-    choose({"spark.sql.shuffle.partitions": value})
+    choose({"spark.sql.shuffle.partitions": value, "spark.my.secret.key": "hidden"})
     try:
         with spark_session("local[1]") as spark:
             print(spark.conf.get("spark.sql.shuffle.partitions"))
@@ -163,7 +163,7 @@ def test_a_process_may_start_one_session_after_the_other() -> None:
         *fine, refused, chosen = done.stdout.splitlines()
         assert (fine, chosen) == (["6", "6"], "3"), done.stderr
         assert refused.startswith("Spark does not start: ")
-        assert refused.endswith(" (chosen: spark.sql.shuffle.partitions=few)")
+        assert refused.endswith("=few, spark.my.secret.key=...)")
         assert not list(Path(folder).iterdir())
 
 
