@@ -38,7 +38,7 @@ from testbed.options import (
     console,
     end_interrupted,
     fail,
-    mounted,
+    local_folder,
     scenario_of,
     settings_of,
 )
@@ -96,7 +96,7 @@ def agree(
             "--out",
             help="an empty or new folder for runs and report",
             file_okay=False,
-            callback=mounted,
+            callback=local_folder,
         ),
     ] = None,
 ) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,12 +11,11 @@ import typer
 from emulation.caller import drop
 from emulation.mn.record import is_script_run
 from emulation.scenario.runfolder import RunFolder
-from spark_analysis import scratch, stores
-from spark_analysis.captures.materialise import drop_decoded
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.registry import METRICS
 from spark_analysis.reports import Reports, analyse_and_report
 from spark_analysis.script_reports import write as write_script_report
+from spark_analysis.stores import is_stored
 from testbed.display import AnalysisDisplay, summarise
 from testbed.options import (
     FAILED,
@@ -33,11 +30,12 @@ from testbed.options import (
     configure_spark,
     console,
     fail,
-    mounted,
+    local_folder,
     print_error,
     quiet,
 )
 from testbed.outcome import flaws, note_killed, outcome, print_json, script_outcome
+from testbed.stored import copied
 
 
 def analyze(
@@ -51,7 +49,7 @@ def analyze(
         typer.Option(
             "--out",
             help="write tables and reports to DIR/RUN/, not into the run folders",
-            callback=mounted,
+            callback=local_folder,
         ),
     ] = None,
     figures: Annotated[
@@ -71,7 +69,7 @@ def analyze(
     """
     quiet(be_quiet)
     configure_spark(conf)
-    stored = [*filter(stores.is_stored, folders)]
+    stored = [*filter(is_stored, folders)]
     resolved = {run: _resolve(Path(run)) for run in folders if run not in stored}
     run_folders = [folder for folder in resolved.values() if folder is not None]
     for folder in run_folders:
@@ -85,13 +83,14 @@ def analyze(
     if run_folders and stored and out is None:
         fail("some runs are in stores: say with --out where results go", USAGE)
     try:
-        with _copied(stored, out) as (copies, lasting):
-            run_folders += copies
-            outcomes, pages, refused = _report(run_folders, master, out, figures, lasting)
+        with copied(stored, out, console) as copies:
+            run_folders += copies.runs
+            outcomes, pages, refused = _report(run_folders, master, out, figures, copies.in_store)
     except AnalysisError as error:
         fail(str(error))
+    refused += copies.refused
     if as_json:
-        print_json(_facts(outcomes, pages, [*missing, *refused], lasting))
+        print_json({"runs": outcomes, "pages": pages, "refused": [*missing, *refused]})
     refused = [f"no run folder {run}" for run in missing] + refused
     if strict:
         refused += flaws(outcomes)
@@ -101,64 +100,30 @@ def analyze(
         fail(refused[-1], FAILED)
 
 
-def _facts(
-    outcomes: Sequence[dict[str, Any]],
-    pages: Sequence[Path],
-    refused: Sequence[str],
-    lasting: Callable[[Path], str],
-) -> dict[str, Any]:
-    """Return what --json prints, with paths as they are in the end."""
-    paths = [{key: lasting(facts[key]) for key in ("run", "report")} for facts in outcomes]
-    runs = [facts | lasted for facts, lasted in zip(outcomes, paths, strict=True)]
-    return {"runs": runs, "pages": [*map(lasting, pages)], "refused": refused}
-
-
 def _report(
     folders: Sequence[Path],
     master: str,
     out: Path | None,
     figures: bool,
-    lasting: Callable[[Path], str],
-) -> tuple[list[dict[str, Any]], list[Path], list[str]]:
+    in_store: Callable[[object], str],
+) -> tuple[list[dict[str, Any]], list[str], list[str]]:
     """Report on runs of any kind; return outcomes, pages, and why others have none."""
     scripts = [folder for folder in folders if is_script_run(folder)]
-    outcomes, refused = _report_scripts(scripts, out, lasting)
+    outcomes, refused = _report_scripts(scripts, out, in_store)
     pages = [result["report"] for result in outcomes]
     if others := [folder for folder in folders if folder not in scripts]:
-        reports = analyse_folders(others, master, out, figures, lasting)
+        reports = analyse_folders(others, master, out, figures, in_store)
         outcomes += [outcome(run, reports) for run in reports.analysis.runs]
         pages += reports.pages
         refused += reports.refused
-    return outcomes, pages, refused
-
-
-@contextmanager
-def _copied(
-    uris: Sequence[str], out: Path | None
-) -> Iterator[tuple[list[Path], Callable[[Path], str]]]:
-    """Copy runs in stores into `out`, or here for the block, after which results go back.
-
-    Yields the copies, and what names the place of a file after the block.  Raises `AnalysisError`.
-    """
-    with scratch.folder() if uris and out is None else nullcontext(out or Path()) as folder:
-        runs = [stores.StoredRun(uri, folder) for uri in uris]
-        if out is None and len({run.parent for run in runs}) > 1:
-            raise AnalysisError("runs of several folders: say with --out where results go")
-        copies = [run.copy for run in runs]
-        for run in runs:
-            with AnalysisDisplay(console) as display:
-                run.fetch(partial(display.progress, f"copying {run.uri}"))
-        if not uris or out is not None:
-            yield copies, str
-            return
-        with stores.written_back(folder, runs[0].parent):
-            yield copies, lambda path: stores.inside(runs[0].parent, path.relative_to(folder))
-            for copy in copies:
-                drop_decoded(copy / "metrics")
+    outcomes = [
+        facts | {key: in_store(facts[key]) for key in ("run", "report")} for facts in outcomes
+    ]
+    return outcomes, [*map(in_store, pages)], [*map(in_store, refused)]
 
 
 def _report_scripts(
-    folders: Sequence[Path], out: Path | None, lasting: Callable[[Path], str]
+    folders: Sequence[Path], out: Path | None, in_store: Callable[[object], str]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Write tables and reports of runs of `mn`; return their outcomes, and why others have none."""
     outcomes, refused = [], []
@@ -172,7 +137,7 @@ def _report_scripts(
         finally:
             _give_to_caller(folder, results)
         outcomes.append(script_outcome(folder, report))
-        console.say(f"report: {lasting(report)}")
+        console.say(f"report: {in_store(report)}")
     return outcomes, refused
 
 
@@ -181,12 +146,12 @@ def analyse_folders(
     master: str = LOCAL,
     out: Path | None = None,
     figures: bool = False,
-    lasting: Callable[[Path], str] = str,
+    in_store: Callable[[object], str] = str,
 ) -> Reports:
     """Analyse run folders with a Spark master, write their reports and print the key figures.
 
-    With `figures`, those of the pages are written for print as well.  `lasting` says where a page
-    will be.
+    With `figures`, those of the pages are written for print as well.  `in_store` puts URIs in
+    place of paths.
     """
     try:
         with AnalysisDisplay(console) as display:
@@ -198,7 +163,7 @@ def analyse_folders(
             _give_to_caller(folder, folder if out is None else out / folder.resolve().name)
     summarise(console, reports.analysis, METRICS)
     for page in reports.pages:
-        console.say(f"report: {lasting(page)}")
+        console.say(f"report: {in_store(page)}")
     return reports
 
 

@@ -43,6 +43,7 @@ from testbed.options import (
     console,
     end_interrupted,
     fail,
+    local_folder,
     print_error,
     quiet,
     settings_of,
@@ -129,6 +130,7 @@ KeptOption = Annotated[
         help="folder in which scenarios are kept, to run first next time; by default "
         "runs/check/PROTOCOL",
         file_okay=False,
+        callback=local_folder,
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -16,7 +17,6 @@ from emulation.workloads.registry import WORKLOAD
 from nodeapp.installation import IS_CHECKOUT, ROOT
 from nodeapp.parameters import ParameterError, suggestion
 from nodeapp.pubsub.registry import SYSTEMS, typed
-from spark_analysis.stores import is_stored
 from testbed import completing
 from testbed.display import Terminal
 from testbed.interruption import INTERRUPTED, interruption
@@ -101,16 +101,18 @@ FaultOption = Annotated[
 ]
 
 
-def mounted(path: Path | None) -> Path | None:
+def local_folder(path: Path | None) -> Path | None:
     """Refuse a URI, in place of which a folder of that name would be made."""
-    if path is not None and is_stored(str(path).replace(":/", "://", 1)):
-        raise typer.BadParameter(f"{path} is in a store: give a folder of this machine")
+    if path is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)):
+        raise typer.BadParameter(f"{path} is a URI: give the path of a folder")
     return path
 
 
 RunsOption = Annotated[
     Path,
-    typer.Option("--runs", help="where run folders are made", file_okay=False, callback=mounted),
+    typer.Option(
+        "--runs", help="where run folders are made", file_okay=False, callback=local_folder
+    ),
 ]
 AnalyseOption = Annotated[
     bool, typer.Option("--analyze/--no-analyze", help="write metrics and report after the run")

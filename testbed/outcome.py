@@ -87,7 +87,7 @@ def flaws(outcomes: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return why the numbers of runs are unreliable, one reason per line, from their outcomes."""
     lines = []
     for facts in outcomes:
-        name = facts["run"].name
+        name = Path(facts["run"]).name
         if facts["kept_real_time"] is False:
             lines.append(f"{name} lost real time or packets: see its report")
         lines += [f"{name}: {problem}" for problem in facts["problems"]]

@@ -32,7 +32,7 @@ from testbed.options import (
     console,
     end_interrupted,
     fail,
-    mounted,
+    local_folder,
 )
 from testbed.sweep import SweepDisplay, end_with_failures
 
@@ -84,7 +84,7 @@ def reproduce(
     master: MasterOption = LOCAL,
     conf: ConfOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="folder", file_okay=False, callback=mounted)
+        Path | None, typer.Option("--out", help="folder", file_okay=False, callback=local_folder)
     ] = None,
     markdown: MarkdownOption = None,
     so_far: Annotated[

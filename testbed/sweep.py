@@ -54,7 +54,7 @@ from testbed.options import (
     console,
     end_interrupted,
     fail,
-    mounted,
+    local_folder,
     settings_of,
 )
 from testbed.outcome import print_json
@@ -146,7 +146,7 @@ OpenOption = Annotated[
 
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", help="folder of the sweep", file_okay=False, callback=mounted),
+    typer.Option("--out", help="folder of the sweep", file_okay=False, callback=local_folder),
 ]
 KeepOption = Annotated[
     bool, typer.Option("--keep-frames", help="keep the packets of every run, as columns")

@@ -75,7 +75,7 @@ _RESERVED: Final = {"spark.master": "--master", "spark.app.name": None}
 """Spark's options that are not chosen by `choose`, and the option of commands that does it."""
 _chosen: dict[str, str] = {}
 _SECRET: Final = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
-"""In names of options whose values Spark does not show either."""
+"""In options that Spark does not show either."""
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
 """PySpark logs to these, with a stack trace, what it also raises: at Ctrl-C, too."""
 _INSTALL: Final = "install it, as root: apt-get install openjdk-17-jre-headless (or openjdk-21-...)"
@@ -399,8 +399,9 @@ def _cause(error: BaseException) -> str:
 
 def _doubts() -> str:
     """Return which options may be wrong, in brackets; nothing if none was chosen."""
-    shown = {name: "..." if _SECRET.search(name) else value for name, value in _chosen.items()}
-    chosen = ", ".join(f"{name}={value}" for name, value in shown.items())
+    pairs = [(name, f"{name}={value}") for name, value in _chosen.items()]
+    shown = [f"{name}=..." if _SECRET.search(pair) else pair for name, pair in pairs]
+    chosen = ", ".join(shown)
     return f" (chosen: {chosen})" if chosen else ""
 
 

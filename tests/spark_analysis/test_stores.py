@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
+import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import typer
+from pyarrow.fs import FileInfo, FileType
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import EqualTo
 from typer.testing import CliRunner, Result
 
+from emulation.network.processes import PROJECT
 from spark_analysis import stores
 from spark_analysis.captures.files import find_captures
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.captures.source import PcapReader
 from spark_analysis.errors import AnalysisError
 from testbed.app import app
+from testbed.display import Terminal
+from testbed.interruption import INTERRUPTED
+from testbed.stored import copied
 from tests.s3_server import s3_server
 from tests.spark_analysis.test_analyze_command import everything_in, write_run
 
@@ -49,18 +61,21 @@ def test_a_run_in_a_store_is_analysed_there_or_copied(
     (one / "metrics").mkdir()
     (one / "metrics" / "old.parquet").write_bytes(b"of an earlier analysis")
     uris = ["s3://bucket/runs/one", "s3://bucket/runs/an%20other/"]
-    told = json.loads(analyze(*uris, "--json").stdout)
+    (bucket / "runs" / "comparison.html").write_text("of other runs")
+    told = json.loads(analyze(*uris, uris[0] + "/", "s3://bucket/runs/none", "--json").stdout)
+    (refused,) = told["refused"]
+    assert refused.startswith("s3://bucket/runs/none is not a run folder")
     assert [facts["report"] for facts in told["runs"]] == [
         "s3://bucket/runs/one/report.html",
         "s3://bucket/runs/an%20other/report.html",
     ]
-    assert told["pages"][-1] == "s3://bucket/runs/comparison.html"
+    assert told["pages"][-1] == "s3://bucket/runs/comparison-2.html"
+    assert (bucket / "runs" / "comparison.html").read_text() == "of other runs"
     assert [facts["summary"]["delivery_ratio_all"] for facts in told["runs"]] == [0.5, 0.5]
     added = everything_in(one) - before
     assert {Path("report.html"), Path("summary.json"), Path("metrics/delivery.parquet")} <= added
-    assert Path("metrics/frames.parquet") not in added
     assert 'href="captures/sta1-wlan0.pcap"' in (one / "report.html").read_text()
-    assert 'href="one/report.html"' in (bucket / "runs" / "comparison.html").read_text()
+    assert 'href="one/report.html"' in (bucket / "runs" / "comparison-2.html").read_text()
 
     out = tmp_path / "out"
     told = json.loads(analyze(uris[0], "--out", out, "--json").stdout)
@@ -69,6 +84,7 @@ def test_a_run_in_a_store_is_analysed_there_or_copied(
     assert not (out / "one" / "metrics" / "old.parquet").exists()
     delivery = pq.read_table(out / "one" / "metrics" / "delivery.parquet")
     assert delivery == pq.read_table(one / "metrics" / "delivery.parquet")
+    assert (out / "one" / "metrics" / "frames.parquet").is_dir()
     again = analyze(uris[0], "--out", out)
     assert again.exit_code == 1
     assert f"{out}/one is there: analyze it" in again.stderr.replace("\n", "")
@@ -87,6 +103,7 @@ def test_tasks_read_captures_of_a_store(bucket: Path) -> None:
     expected = frames(run)
     assert len(expected) > 4
     assert frames(uri) == frames("s3a://bucket/one/captures/") == expected
+    assert frames(f"{uri},{uri}/captures") == expected, "each once"
     capture = "captures/sta1-wlan0.pcap"
     assert frames(f"{uri}/{capture}") == frames(run / capture)
     (run / "captures" / "sta1-lo.pcap").unlink()
@@ -102,9 +119,11 @@ def test_what_a_store_does_not_have_or_take_is_said_in_a_line(bucket: Path, tmp_
     run = write_run(bucket / "runs" / "one")
     (bucket / "empty").write_bytes(b"")
     for uri, message in (
-        ("s3://bucket/two", "there is no run folder s3://bucket/two"),
-        ("s3://bucket/empty", "there is no run folder s3://bucket/empty"),
-        ("s3://nowhere/run", "there is no run folder s3://nowhere/run"),
+        ("s3://bucket/two", "s3://bucket/two is not a run folder"),
+        ("s3://bucket/empty", "s3://bucket/empty is not a run folder"),
+        ("s3://bucket/runs", "is not a run folder; name one, like s3://bucket/runs/NAME"),
+        ("s3://bucket", "s3://bucket is not a run folder"),
+        ("s3://nowhere/run", "s3://nowhere/run is not a run folder"),
         ("shop://bucket/run", "shop://bucket/run: Unrecognized filesystem type"),
     ):
         refused = analyze(uri)
@@ -118,44 +137,89 @@ def test_what_a_store_does_not_have_or_take_is_said_in_a_line(bucket: Path, tmp_
     assert "say with --out where results go" in mixed.stderr
     stored = analyze(run, "--out", "s3://bucket/out")
     assert stored.exit_code == 2
-    assert "give a folder of this machine" in stored.stderr
+    assert "give the path of a folder" in stored.stderr
 
 
-def test_an_interrupted_copy_ends_at_once_and_leaves_nothing(bucket: Path, tmp_path: Path) -> None:
-    run = write_run(bucket / "one")
-    (run / "captures" / "sta9-lo.pcap").write_bytes(bytes(40 << 20))
-    shares: list[float] = []
+def test_a_command_ends_at_once_though_the_store_does_not_answer(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
+        keys = {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "b",
+        }
+        words = ("-m", "testbed", "analyze", "s3://bucket/one", "--out", str(tmp_path))
+        with subprocess.Popen(
+            [sys.executable, *words],
+            cwd=PROJECT,
+            env=os.environ | keys,
+            stderr=subprocess.PIPE,
+        ) as command:
+            connection, _ = server.accept()
+            with connection:
+                command.send_signal(signal.SIGINT)
+                assert command.wait(timeout=60) == INTERRUPTED
+                connection.settimeout(60)
+                while connection.recv(1024):  # until the copying process is gone
+                    pass
+    assert not list(tmp_path.iterdir())
 
-    def interrupt(share: float) -> None:
-        shares.append(share)
-        if 0.2 < share < 0.9:
-            raise KeyboardInterrupt
 
-    stored = stores.StoredRun("s3://bucket/one", tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        stored.fetch(interrupt)
-    assert max(shares) < 0.9
-    assert not stored.copy.exists()
+def test_keys_stay_in_their_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [FileInfo("bucket/one", FileType.Directory)]
+    entries += [FileInfo(f"bucket/one/{key}", FileType.File) for key in ("a", "b/../../c")]
+    system = SimpleNamespace(
+        get_file_info=lambda what: entries[0] if isinstance(what, str) else entries[1:]
+    )
+    monkeypatch.setattr(stores, "_opened", lambda uri: (system, "bucket/one"))
+    with pytest.raises(AnalysisError, match=r"bucket/one/b/../../c is no path within it"):
+        stores.files("s3://bucket/one")
 
 
-def test_what_cannot_be_written_back_is_an_error(
+def test_results_that_cannot_be_copied_back_are_kept(
     bucket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (bucket / "runs" / "page").mkdir(parents=True)  # where a file will not be written
-    (tmp_path / "old").write_bytes(b"0")
-    with pytest.raises(AnalysisError, match=r"^s3://bucket/runs: When uploading .*'runs/page'"):
-        write_back(tmp_path)
-    assert not (bucket / "runs" / "old").exists()
+    write_run(bucket / "runs" / "one")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    console = Terminal(quiet=True)
+    page = bucket / "runs" / "one" / "report.html"
+    uris = ["s3://bucket/runs/one"]
+    with pytest.raises(AnalysisError, match=r"report.html.* ACCESS_DENIED") as raised:
+        write_report(uris, console, page.mkdir)
+    kept = Path(str(raised.value).rpartition(" ")[2])
+    assert everything_in(kept) == {Path("one"), Path("one/report.html"), Path("one/captures")}
+    page.rmdir()
+    with pytest.raises(KeyboardInterrupt):
+        write_report(uris, console, interrupt)
+    assert not page.exists()
+    with pytest.raises(typer.Exit):
+        write_report(uris, console, fail)
+    assert page.read_text() == "done"
     (bucket / "page").write_bytes(b"no folder")
-    monkeypatch.setattr(sys.modules[__name__], "write", pytest.fail)
-    with pytest.raises(AnalysisError, match="ACCESS_DENIED"):
-        write_back(tmp_path, "s3://bucket/page")
+    with pytest.raises(AnalysisError, match=r"page: .*ACCESS_DENIED"):
+        stores.fetch_pages("s3://bucket/page", tmp_path, lambda share: None)
 
 
-def write_back(folder: Path, uri: str = "s3://bucket/runs") -> None:
-    with stores.written_back(folder, uri):
-        write(folder / "page")
+def write_report(uris: list[str], console: Terminal, meanwhile: Callable[[], object]) -> None:
+    with copied(uris, None, console) as copies:
+        (copies.runs[0] / "report.html").write_text("done")
+        meanwhile()
 
 
-def write(path: Path) -> None:
-    path.write_text("of an analysis")
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def fail() -> None:
+    raise typer.Exit(1)
+
+
+def test_uris_have_neither_secrets_nor_fragments() -> None:
+    for uri, reason in (
+        ("s3://a:b@c/d", "secrets do not belong"),
+        ("s3://a/b#c", "is written %23"),
+    ):
+        with pytest.raises(AnalysisError, match=reason) as raised:
+            stores.files(uri)
+        assert "a:b" not in str(raised.value)
