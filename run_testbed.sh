@@ -32,12 +32,10 @@ finish() {
 }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-java_version() {
-    local line
-    line=$(java -version 2>&1) || return 1 # all of it: head would end Java by SIGPIPE now and then
-    line=${line%%$'\n'*}
-    line=${line#*\"}
-    printf '%s' "${line%%[.\"-]*}"
+java_version() { # after lines about JDK_JAVA_OPTIONS and the like
+    local text
+    text=$(java -version 2>&1) || return 1
+    if [[ $text =~ version\ \"([0-9]+) ]]; then printf '%s' "${BASH_REMATCH[1]}"; fi
 }
 
 missing_packages() { # of those named, and Java if it is among them

@@ -93,7 +93,8 @@ def interrupted(folder: Path, **answers: str) -> Iterator[subprocess.Popen[str]]
     shutil.copytree(PROJECT / "requirements", folder / "requirements")
     programs = folder / "bin"
     programs.mkdir()
-    everything = {"dpkg_query": "printf installed", "java": "echo 'openjdk version \"17.0\"'"}
+    java = "echo 'NOTE: Picked up JDK_JAVA_OPTIONS: -Da=\"b\"'; echo 'openjdk version \"17.0\"'"
+    everything = {"dpkg_query": "printf installed", "java": java, "apt_get": "exit 1"}
     for name, script in (everything | answers).items():
         program = programs / name.replace("_", "-")
         program.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
