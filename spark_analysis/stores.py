@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from capture.process import die_with_parent
 from emulation.mn.record import NETWORK, OUTCOME
-from spark_analysis.errors import AnalysisError
+from spark_analysis.errors import AnalysisError, first_line
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -91,7 +91,8 @@ def fetch(
     """
     total = sum(file.size for file in wanted) or 1
     blocks: list[int] = []
-    systems = {uri: _opened(uri)[0] for uri in {file.uri for file in wanted}}
+    with _errors(f"cannot copy to {folder}"):
+        systems = {uri: _opened(uri)[0] for uri in {file.uri for file in wanted}}
 
     def copy(file: File) -> None:
         to = folder / (file.within or PurePath(file.path).name)
@@ -157,7 +158,7 @@ def _errors(what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, NotImplementedError) as error:
-        raise AnalysisError(f"{what}: {str(error).partition(chr(10))[0]}") from None
+        raise AnalysisError(f"{what}: {first_line(error)}") from None
 
 
 def _opened(uri: str) -> tuple[FileSystem, str]:
