@@ -143,7 +143,7 @@ def _add_network(add: Callable[..., object]) -> None:
     add(
         "--mqtt",
         action="store_true",
-        help="serve clients of MQTT 3.1.1 on 127.0.0.1, TCP port 1883",
+        help="serve clients of MQTT 3.1.1 and 5 on 127.0.0.1, TCP port 1883",
     )
     add(
         "--wired",

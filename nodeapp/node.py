@@ -33,13 +33,13 @@ from nodeapp.events import Event
 from nodeapp.geometry import Point
 from nodeapp.host import Position, Timer
 from nodeapp.kinds import TrafficClass
-from nodeapp.mqtt_topics import lacks_mqtt
+from nodeapp.mqtt.topics import lacks_mqtt
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import EndedError, Environment, Service
 from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, Frame, WireError, traffic_class
 
 if TYPE_CHECKING:
-    from nodeapp.mqtt_front import Front
+    from nodeapp.mqtt.front import Front
 
 LIMITED_BROADCAST: Final = "255.255.255.255"
 """All neighbours, with any netmask of the interface (RFC 919); the socket is bound to a device."""
@@ -83,7 +83,7 @@ class NodeOptions:
     key: bytes | None = None
     """Shared with the neighbours (`nodeapp.auth`); None: frames are not sealed."""
     mqtt: bool = False
-    """Whether it serves clients of MQTT (`nodeapp.mqtt_front`)."""
+    """Whether it serves clients of MQTT (`nodeapp.mqtt.front`)."""
 
 
 class NodeError(Exception):
@@ -483,7 +483,7 @@ async def run(options: NodeOptions) -> None:
     log.info("node %d runs %s on %s", options.node_id, options.protocol, options.interface)
     try:
         if options.mqtt:
-            from nodeapp.mqtt_front import Front  # amqtt need not be installed
+            from nodeapp.mqtt.front import Front  # amqtt need not be installed
 
             node.front = await Front.open(options.node_id)
         await node.ended

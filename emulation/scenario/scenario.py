@@ -140,7 +140,7 @@ class Scenario(BaseModel):
     auth: Literal["none", "psk"] = Field(
         "none", description="psk: node apps share a key and seal their frames (nodeapp.auth)"
     )
-    mqtt: bool = Field(False, description="node apps serve clients of MQTT (nodeapp.mqtt_front)")
+    mqtt: bool = Field(False, description="node apps serve clients of MQTT (nodeapp.mqtt.front)")
     faults: tuple[Fault, ...] = Field((), description="what fails on purpose, in order of time")
 
     @model_validator(mode="after")

@@ -17,7 +17,7 @@ from emulation.network import processes, switches
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
-from nodeapp.mqtt_topics import lacks_mqtt
+from nodeapp.mqtt.topics import lacks_mqtt
 
 
 class RealTimeBackend:

@@ -1,77 +1,17 @@
-"""Debian's clients of Mosquitto at nodes in two namespaces, and paho for what these cannot show."""
+"""Clients of MQTT 3.1.1, Debian's Mosquitto, at nodes in two namespaces; bytes else."""
 
 from __future__ import annotations
 
-import shutil
 import socket
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 
-import pytest
-
 from capture.namespaces import network_namespace
-from nodeapp.mqtt_topics import lacks_mqtt
-from tests.nodeapp.lab import inside, until
+from tests.nodeapp.lab import until
+from tests.nodeapp.mqtt.lab import NEEDS, Node, lines
 from tests.nodeapp.test_main import Process
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(
-        lacks_mqtt() is not None or shutil.which("mosquitto_sub") is None,
-        reason="needs amqtt and Debian's mosquitto-clients",
-    ),
-]
-
-
-class Node(Process):
-    """A node that serves clients of MQTT."""
-
-    def mosquitto(self, kind: str, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            inside(self.pid, f"mosquitto_{kind}", "-h", "127.0.0.1", *arguments),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def publish(self, *arguments: str) -> str:
-        """Publish; return what mosquitto_pub writes: nothing, unless it is refused."""
-        return self.mosquitto("pub", *arguments).communicate(timeout=20)[0]
-
-    def subscribe(self, *arguments: str) -> subprocess.Popen[str]:
-        """Subscribe and wait until the node knows of it."""
-        before = self.filters()
-        reader = self.mosquitto("sub", *arguments)
-        self._subscribers.append(reader)
-        until(lambda: self.filters() > before)
-        return reader
-
-    def filters(self) -> int:
-        line = next(line for line in self.status().splitlines() if line.startswith("  filters"))
-        return int(line.split()[1])
-
-
-@pytest.fixture
-def start(pair: list[int]) -> Iterator[Callable[..., Node]]:
-    """Yield a function that starts a node, 1 or 2, and waits until it serves."""
-    started: list[Node] = []
-
-    def make(node_id: int, protocol: str, *more: str) -> Node:
-        where = (100 * (node_id - 1), 0)
-        position = f"--position={where[0]},{where[1]}"
-        node = Node(pair[node_id - 1], node_id, protocol, position, "--mqtt", *more)
-        started.append(node)
-        until(lambda: "mqtt:" in node.status())
-        return node
-
-    yield make
-    for each in started:
-        each.kill()
-
-
-def lines(reader: subprocess.Popen[str]) -> list[str]:
-    return reader.communicate(timeout=20)[0].splitlines()
+pytestmark = NEEDS
 
 
 def test_wildcards_and_qos_over_flooding(start: Callable[..., Node]) -> None:
@@ -133,7 +73,7 @@ ACCEPTED = "20020000"
 
 def test_what_cannot_be_right_is_refused_by_codes(start: Callable[..., Node]) -> None:
     node = start(1, "flooding")
-    assert answer(node, "100e 0004 4d515454 05 02 0000 00 0001 61") == "20020001"  # version 5
+    assert answer(node, "100d 0004 4d515454 06 02 0000 0001 61") == "20020001"  # version 6
     assert answer(node, CONNECT) == ACCEPTED
     assert answer(node, "100d 0004 4d515454 04 00 0000 0001 61") == "20020005"  # its session stays
     will = "1013 0004 4d515454 04 26 0000 0001 61 0001 67 0001 68"

@@ -1,0 +1,53 @@
+"""Nodes that serve clients of MQTT, and Mosquitto's clients at them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import Final
+
+import pytest
+
+from nodeapp.mqtt.topics import lacks_mqtt
+from tests.nodeapp.lab import inside, until
+from tests.nodeapp.test_main import Process
+
+NEEDS: Final = [
+    pytest.mark.root,
+    pytest.mark.skipif(
+        lacks_mqtt() is not None or shutil.which("mosquitto_sub") is None,
+        reason="needs amqtt, mqtt5 and Debian's mosquitto-clients",
+    ),
+]
+
+
+class Node(Process):
+    """A node that serves clients of MQTT."""
+
+    def mosquitto(self, kind: str, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            inside(self.pid, f"mosquitto_{kind}", "-h", "127.0.0.1", *arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def publish(self, *arguments: str) -> str:
+        """Publish; return what mosquitto_pub writes: nothing, unless it is refused."""
+        return self.mosquitto("pub", *arguments).communicate(timeout=20)[0]
+
+    def subscribe(self, *arguments: str) -> subprocess.Popen[str]:
+        """Subscribe and wait until the node knows of it."""
+        before = self.filters()
+        reader = self.mosquitto("sub", *arguments)
+        self._subscribers.append(reader)
+        until(lambda: self.filters() > before)
+        return reader
+
+    def filters(self) -> int:
+        line = next(line for line in self.status().splitlines() if line.startswith("  filters"))
+        return int(line.split()[1])
+
+
+def lines(reader: subprocess.Popen[str]) -> list[str]:
+    return reader.communicate(timeout=20)[0].splitlines()

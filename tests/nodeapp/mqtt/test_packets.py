@@ -1,0 +1,105 @@
+"""What comes over a connection of MQTT 5, well formed or not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+mqtt5 = pytest.importorskip("mqtt5")
+packets = pytest.importorskip("nodeapp.mqtt.packets")
+
+# What is not UTF-8 the library prints, too.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+VALID = [
+    mqtt5.ConnectPacket("client", will=mqtt5.Will("gone", payload=b"x"), keep_alive=3).write(),
+    mqtt5.PublishPacket("a/b", b"x", content_type="text", user_properties=[("k", "v")]).write(),
+    mqtt5.PublishPacket("a", b"", qos=mqtt5.QoS.EXACTLY_ONCE, packet_id=7).write(),
+    mqtt5.SubscribePacket(1, [mqtt5.TopicFilter("a/+")], subscription_id=3).write(),
+    mqtt5.UnsubscribePacket(1, ["a/+"]).write(),
+    mqtt5.PubAckPacket(1, reason_str="why").write(),
+    mqtt5.DisconnectPacket(reason_str="why").write(),
+]
+
+
+@given(st.sampled_from(VALID), st.data())
+def test_malformed_packets_end_the_connection_alone(valid: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(valid) - 1))
+    changed = bytearray(valid)
+    changed[at] = data.draw(st.sampled_from([0, 1, 0x2B, 0x7F, 0x80, 0xC3, 0xED, 0xFF]))
+    with contextlib.suppress(packets.PacketError):
+        answer = packets.parse(memoryview(bytes(changed)))
+        assert answer is None or 2 <= answer[1] <= len(changed)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        ("3004 0001 ff 00", 0x81),  # a topic that is not UTF-8
+        ("3206 0001 61 0000 00", 0x82),  # packet identifier 0
+        ("3804 0001 61 00", 0x82),  # DUP at quality 0
+        ("3006 0001 61 02 0b07", 0x82),  # a subscription identifier
+        ("8203 0001 00", 0x82),  # no filter
+        ("a203 0001 00", 0x82),
+        ("0000", 0x81),
+    ],
+)
+def test_what_the_standard_forbids_is_refused(data: str, code: int) -> None:
+    with pytest.raises(packets.PacketError) as refused:
+        packets.parse(memoryview(bytes.fromhex(data)))
+    assert refused.value.code == code
+
+
+def feed(*parts: bytes) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    for part in parts:
+        reader.feed_data(part)
+    reader.feed_eof()
+    return reader
+
+
+async def first(data: bytes) -> Any:
+    return await packets.first_bytes(feed(data))
+
+
+@pytest.mark.parametrize("data", [b"\xc0\0", b"GET /", b"\x10\xff\xff\xff\xff\x7f", b"", b"\x10"])
+def test_what_does_not_connect_is_closed(data: bytes) -> None:
+    with pytest.raises(EOFError):
+        asyncio.run(first(data))
+
+
+def test_a_connection_begins_with_its_version() -> None:
+    assert asyncio.run(first(VALID[0])) == (VALID[0][:9], 5)
+
+
+def test_packets_come_whole_one_after_the_other() -> None:
+    async def read() -> list[Any]:
+        stream = packets.PacketStream(VALID[0][:9], feed(VALID[0][9:] + VALID[1][:5], VALID[1][5:]))
+        return [await stream.next(5.0) for _ in range(3)]
+
+    connect, publish, nothing = asyncio.run(read())
+    assert (connect.client_id, publish.topic, nothing) == ("client", "a/b", None)
+
+
+def test_a_packet_must_come_in_time() -> None:
+    async def read() -> None:
+        reader = asyncio.StreamReader()
+
+        async def drip() -> None:
+            while True:
+                reader.feed_data(b"\0")
+                await asyncio.sleep(0.01)
+
+        task = asyncio.create_task(drip())
+        try:
+            await packets.PacketStream(b"\x30\xff\x7f\0\1a\0", reader).next(0.1)
+        finally:
+            task.cancel()
+
+    with pytest.raises(packets.PacketError) as refused:
+        asyncio.run(read())
+    assert refused.value.code == 0x8D
