@@ -157,7 +157,7 @@ def analyse_folders(
         with AnalysisDisplay(console) as display:
             reports = analyse_and_report(folders, master, display.progress, out, figures)
     except AnalysisError as error:
-        fail(str(error))
+        fail(in_store(error))
     finally:
         for folder in folders:
             _give_to_caller(folder, folder if out is None else out / folder.resolve().name)
