@@ -81,27 +81,21 @@ def analyse(
     spark: SparkSession,
     folders: Sequence[Path],
     *,
-    settle: float | None = None,
-    width: float | None = None,
     progress: Progress = lambda what, share: None,
 ) -> Analysis:
     """Analyse run folders and write each one's `metrics`.
 
-    Events published in the last `settle` seconds (`measures.runs.SETTLE` unless given) are told
-    apart; `width` is that of the buckets over time in seconds, chosen by the length of the longest
-    run unless given.
+    Events published in the last `measures.runs.SETTLE` seconds are told apart.
     Raises `AnalysisError`.
     """
     runs = read_runs(folders)
-    return analyse_runs(spark, runs, settle=settle, width=width, progress=progress)
+    return analyse_runs(spark, runs, progress=progress)
 
 
 def analyse_runs(
     spark: SparkSession,
     runs: tuple[Run, ...],
     *,
-    settle: float | None = None,
-    width: float | None = None,
     progress: Progress = lambda what, share: None,
 ) -> Analysis:
     """Analyse runs that have been read, as `analyse` does."""
@@ -120,7 +114,7 @@ def analyse_runs(
             folders.append(frames_folder(spark, run, surveys[run.name], problem))
         air = read_air(spark, runs, airs, lambda name, text: damaged[name].append(text))
         tables: dict[str, pa.Table] = {}
-        with _prepared(spark, runs, surveys, folders, air, settle, width) as inputs:
+        with _prepared(spark, runs, surveys, folders, air) as inputs:
             # The summary last: it is made of most others, which are kept by then.
             for number, (table, _) in enumerate(
                 sorted(MEASURES, key=lambda measure: measure.table is SUMMARY)
@@ -245,14 +239,12 @@ def _prepared(
     surveys: Mapping[str, Survey],
     folders: Sequence[Path],
     air: DataFrame,
-    settle: float | None = None,
-    width: float | None = None,
 ) -> Iterator[Inputs]:
     """Yield what tables are made of, with Spark tuned to the frames in `folders`."""
     foreign = read_foreign(spark, runs, surveys)
     with frames_of(spark, folders) as all_frames, tuned(spark, folders):
         frames = gathered(all_frames, folders)
-        inputs = Inputs(spark, runs, surveys, frames, air, settle, width, few(folders), foreign)
+        inputs = Inputs(spark, runs, surveys, frames, air, few(folders), foreign)
         with inputs.kept():
             yield inputs
 

@@ -30,7 +30,6 @@ from emulation.scenario.settings import protocol_parameters
 from nodeapp.installation import COMMAND
 from nodeapp.parameters import suggestion
 from nodeapp.pubsub.registry import MIDDLEWARE, service_of
-from testbed import completing
 from testbed.display import RunDisplay
 from testbed.options import (
     FAILED,
@@ -49,7 +48,7 @@ from testbed.options import (
     settings_of,
 )
 from testbed.outcome import print_json
-from topologies.catalog import make_scenario, topology_parameters
+from topologies.catalog import make_scenario, topology_names, topology_parameters
 
 if TYPE_CHECKING:  # they import hypothesis, which other commands need not have
     from emulation.check.search import Counterexample, Search, SearchProgress, Spread, Watch
@@ -94,7 +93,7 @@ PropertyOption = Annotated[
         metavar="NAME",
         help="a property to check, promised or not; repeatable; by default all that the "
         "protocol promises",
-        autocompletion=completing.properties,
+        autocompletion=property_names,
     ),
 ]
 TopologyOption = Annotated[
@@ -103,7 +102,7 @@ TopologyOption = Annotated[
         "--topology",
         help="use its nodes, motion and radio instead of drawn ones; frames lost by its radio are "
         "not a finding",
-        autocompletion=completing.topologies,
+        autocompletion=topology_names,
     ),
 ]
 RangeOption = Annotated[str, typer.Option("--nodes", help="nodes of a scenario, from..to")]

@@ -6,7 +6,6 @@ from typing import Final
 
 import typer
 
-from emulation.check.properties.registry import property_names
 from emulation.errors import ScenarioError
 from emulation.vm.waiting import all_backends
 from emulation.workloads.registry import FILE, workload_names
@@ -20,19 +19,9 @@ SETS: Final = "="
 """What stands between a parameter and its value."""
 
 
-def topologies() -> list[str]:
-    """Return the topologies."""
-    return topology_names()
-
-
 def protocols() -> list[str]:
     """Return the protocols."""
     return list(SYSTEMS)
-
-
-def properties() -> list[str]:
-    """Return what `check --property` takes."""
-    return property_names()
 
 
 def workloads() -> list[str]:

@@ -20,7 +20,7 @@ from nodeapp.pubsub.registry import SYSTEMS, typed
 from testbed import completing
 from testbed.display import Terminal
 from testbed.interruption import INTERRUPTED, interruption
-from topologies.catalog import make_scenario
+from topologies.catalog import make_scenario, topology_names
 
 HOME = ROOT if IS_CHECKOUT else Path.cwd()
 """Where runs, sweeps and reproductions go: here if the testbed is installed as a package."""
@@ -31,7 +31,7 @@ console = Terminal(stderr=True, emoji=False)
 
 
 TOPOLOGY_ARGUMENT: Final = typer.Argument(
-    help="a topology; see list", metavar="TOPOLOGY", autocompletion=completing.topologies
+    help="a topology; see list", metavar="TOPOLOGY", autocompletion=topology_names
 )
 PROTOCOL_ARGUMENT: Final = typer.Argument(
     help="a protocol; see list", metavar="PROTOCOL", autocompletion=completing.protocols

@@ -245,14 +245,13 @@ def _cores(master: str) -> int:
 @contextmanager
 def spark_session(
     master: str = "local[*]",
-    extra: Mapping[str, str] | None = None,
     java_options: Sequence[str] | None = None,
 ) -> Iterator[SparkSession]:
     """Start Spark for the block, with the `pcap` data source; stop it after.
 
-    Inside another such block its session is used, whatever the master, and goes on.  `extra` are
-    further Spark options, `java_options` as for `settings`.  Raises `SessionError` if Spark cannot
-    start, or if Java or a worker is killed or hangs.
+    Inside another such block its session is used, whatever the master, and goes on.  `java_options`
+    are as for `settings`.  Raises `SessionError` if Spark cannot start, or if Java or a worker is
+    killed or hangs.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -263,7 +262,7 @@ def spark_session(
     java = scratch.java_of_this_process
     with scratch.folder() as folder, Watch(java, idle_limit=IDLE_LIMIT) as watch:
         options = settings(master, folder, java_options) | sockets(master, scratch.lasting())
-        options = _with_chosen(options | dict(extra or {}))
+        options = _with_chosen(options)
         spark: SparkSession | None = None
         try:
             spark = _start(master, options, folder)

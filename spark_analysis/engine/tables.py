@@ -137,8 +137,8 @@ class Inputs:
     """What the tables of some runs are made of; every query is made once.
 
     `surveys` are the runs' captures by run, `frames` the packets in them (`schemas.FRAMES`) and
-    `air` the 802.11 frames in those of the air (`schemas.AIR_FRAMES`).  `settle` and `width` are as
-    in `analysis.analyse`, seconds.  `few`: the packets are few (`engine.tuning`).
+    `air` the 802.11 frames in those of the air (`schemas.AIR_FRAMES`).  `few`: the packets
+    are few (`engine.tuning`).
     """
 
     spark: SparkSession
@@ -146,8 +146,6 @@ class Inputs:
     surveys: Mapping[str, Survey]
     frames: DataFrame
     air: DataFrame
-    settle: float | None = None
-    width: float | None = None
     few: bool = False
     foreign: DataFrame | None = None
     """Frames in runs of middlewares (`schemas.FOREIGN_FRAMES`); None if there is no such run."""

@@ -41,10 +41,10 @@ from spark_analysis.engine.tables import Inputs, Query, driver_rows
 from spark_analysis.measures.clients import PUBLICATIONS
 from spark_analysis.measures.measure import Version
 
-VERSION: Final = Version(1, "cb398101db4a")
+VERSION: Final = Version(1, "4482443cd29b")
 
 SETTLE: Final = 2.0
-"""Seconds before the end of a run: later events are not settled, by default."""
+"""Seconds before the end of a run: later events are not settled."""
 
 _WIDTHS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)
 
@@ -102,8 +102,7 @@ def facts(inputs: Inputs) -> list[Facts]:
     """Return what is known of each run."""
     published = first_publications(inputs.runs, inputs.of(PUBLICATIONS))
     damaged = {name for name, survey in inputs.surveys.items() if survey.problems.get(name)}
-    settle = SETTLE if inputs.settle is None else inputs.settle
-    return run_facts(inputs.runs, extents(inputs.frames), published, settle, damaged)
+    return run_facts(inputs.runs, extents(inputs.frames), published, SETTLE, damaged)
 
 
 RUNS: Final = Query(make=lambda inputs: driver_rows(inputs.once(facts), FACTS))
@@ -111,9 +110,7 @@ RUNS: Final = Query(make=lambda inputs: driver_rows(inputs.once(facts), FACTS))
 
 
 def bucket_width(inputs: Inputs) -> float:
-    """Return the width of buckets over time, seconds: as asked for, or by the longest run."""
-    if inputs.width is not None:
-        return inputs.width
+    """Return the width of buckets over time, seconds: by the longest run."""
     span = max((row.end_ns - row.epoch_ns) / 1e9 for row in inputs.once(facts))
     return round_width(span, max(map(publishing_interval, inputs.runs)))
 

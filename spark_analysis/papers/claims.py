@@ -83,9 +83,9 @@ class Claim:
     judge: Callable[[pd.DataFrame], Sequence[Comparison]]
     studies: tuple[str, ...] = ()
     """Those that it is about; all if empty."""
-    joint: bool = False
     rule: str = ""
     """What its words are taken to mean, and why; fixed before any run."""
+    joint: bool = False
 
 
 @dataclass(frozen=True)
@@ -318,6 +318,8 @@ def within(
     text: str,
     unit: str,
     draws: Sequence[str] = (SEED,),
+    *,
+    measure: str = "",
 ) -> Comparison:
     """Judge whether the mean of `values` is from `low` to `high`: is it about what is claimed?
 
@@ -325,7 +327,7 @@ def within(
     """
     independent = _independent(values, draws)
     if not independent:
-        return _nothing(text, unit)
+        return _nothing(text, unit, measure)
     interval = mean_interval(independent)
     if low <= interval.low and interval.high <= high:
         verdict = Verdict.HOLDS
@@ -338,7 +340,7 @@ def within(
         Interval(inside, inside - interval.half_width, inside + interval.half_width, interval.count)
     )
     words = f"from {number(low)} to {number(high)}"
-    return Comparison(text, interval, unit, verdict, lead, bound=words)
+    return Comparison(text, interval, unit, verdict, lead, measure, words)
 
 
 def exact(value: float, text: str, unit: str) -> Comparison:

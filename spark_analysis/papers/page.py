@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from spark_analysis.papers.figures import drawn
+from spark_analysis.papers.figures import Drawn, drawn
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.view import FEW, ReproductionView
 from spark_analysis.papers.wording import JOINT, LEGEND, RULES, duration_of, seeds_of
 from spark_analysis.report import page as report
-from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import count
 from spark_analysis.report.text_table import FileLink, TextTable
 
@@ -87,14 +87,6 @@ def facts(result: Reproduction) -> list[tuple[str, str]]:
     ]
 
 
-class Shown(NamedTuple):
-    """A figure of the page with a name of its own; `main` ones come before the appendix."""
-
-    name: str
-    drawing: Drawing
-    main: bool
-
-
 def claims_table(view: ReproductionView) -> TextTable:
     """Return the claims with the verdict of the base, and why."""
     rows = [[str(c.number), c.statement, c.verdict, c.reason] for c in view.claims]
@@ -110,7 +102,7 @@ def turned_table(view: ReproductionView) -> TextTable:
     return TextTable("Variations that turn a verdict", "", head, rows, words=2, empty=empty)
 
 
-def write_page(result: Reproduction, shown: Sequence[Shown], path: Path) -> Path:
+def write_page(result: Reproduction, shown: Sequence[Drawn], path: Path) -> Path:
     """Write the page with the figures `shown`, and return its path.  Raises OSError."""
     paper, view = result.paper, ReproductionView(result)
     numbered = report.numbered([(figure.name, figure.drawing) for figure in shown])
@@ -139,10 +131,10 @@ def write_page(result: Reproduction, shown: Sequence[Shown], path: Path) -> Path
     return report.write_html(path, html)
 
 
-def page_drawings(result: Reproduction) -> list[Shown]:
+def page_drawings(result: Reproduction) -> list[Drawn]:
     """Return the figures of the page, the main ones first."""
     figures = [
-        Shown(f"{figure.name}-{judged.variation.key}", figure.drawing, figure.main)
+        replace(figure, name=f"{figure.name}-{judged.variation.key}")
         for judged in result.judged
         for figure in drawn(result.paper, judged, result.judged)
     ]

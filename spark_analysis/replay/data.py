@@ -62,7 +62,7 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
             for node, name in zip(scenario.nodes, names, strict=True)
         ],
         "tracks": packed(np.array(list(_tracks(tables)), np.int64)),
-        "roads": _roads(scenario.road_map),
+        "roads": roads(scenario.road_map),
         "links": _links(heard),
         "window": heard.window,
         "hops": packed(np.array(list(_hops(event_hops, events["started"])), np.int64)),
@@ -95,7 +95,8 @@ def _tracks(tables: RunTables) -> Iterator[int]:
         yield from interleaved(steps.ravel()).tolist()
 
 
-def _roads(waypoints: Sequence[tuple[float, float]]) -> list[int]:
+def roads(waypoints: Sequence[tuple[float, float]]) -> list[int]:
+    """Return waypoints of roads as pages take them: x, y, x, …, m; not all if there are many."""
     thinned = waypoints[:: 1 + len(waypoints) // MOST_ROADS]
     return [round(value) for point in thinned for value in point]
 

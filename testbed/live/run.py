@@ -21,14 +21,13 @@ from emulation.scenario.runfolder import read_run
 from nodeapp.events import Event
 from nodeapp.kinds import ClientKind
 from nodeapp.wire import WireError
+from spark_analysis.replay.data import roads
 from spark_analysis.replay.happenings import happenings, legend
 from spark_analysis.replay.transmissions import LastHeard, beacon_window
 from spark_analysis.report.quantities import printable
 from testbed.live.captures import BEHIND, Captures, ClientMessage, RadioFrame
 from testbed.live.delivery import DueClient, LiveDelivery
 from testbed.live.feed import Followed, Moment
-
-MOST_ROADS = 4_000
 
 
 class FollowedRun(Followed):
@@ -58,14 +57,13 @@ class FollowedRun(Followed):
     def scene(self) -> dict[str, Any]:
         """Return what does not change, as `live.js` and the page's template take it."""
         scenario = self._run.scenario
-        roads = scenario.road_map[:: 1 + len(scenario.road_map) // MOST_ROADS]
         return {
             "title": f"{scenario.topology} · {scenario.protocol.name}",
             "legend": legend(self._window, access_points=bool(self._points)),
             "planned": scenario.duration,
             "area": scenario.area,
             "range": scenario.radio.range,
-            "roads": [round(value) for point in roads for value in point],
+            "roads": roads(scenario.road_map),
             "linked": "hears",
             "nodes": [
                 {"name": name, "role": 0, "point": index in self._points}

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.georendezvous import rules
 
-
-def claim(
-    key: str,
-    statement: str,
-    source: str,
-    judge: object,
-    studies: Sequence[str],
-    rule: str,
-    *,
-    joint: bool = False,
-) -> Claim:
-    """Return a claim; `judge` is as in `Claim`."""
-    return Claim(key, statement, source, judge, tuple(studies), joint, rule)  # type: ignore[arg-type]
-
-
 CLAIMS: Final = (
-    claim(
+    Claim(
         "eight-suffice",
         "The benefits of using more than 8 rendezvous cells are limited",
         "section 4, figure 3(a)",
@@ -34,7 +18,7 @@ CLAIMS: Final = (
         "doubling brought the same, it would be 0.67.",
         joint=True,
     ),
-    claim(
+    Claim(
         "similar",
         "With fewer than 8 rendezvous cells latencies are similar to those of a direct path",
         "section 4",
@@ -44,7 +28,7 @@ CLAIMS: Final = (
         "one random cell are saved.  Ratios with 4 and with 8 stand beside.",
         joint=True,
     ),
-    claim(
+    Claim(
         "size",
         "The ratio is largely independent of the network's size",
         "section 4, figure 3(b)",
@@ -53,7 +37,7 @@ CLAIMS: Final = (
         f"With each number of cells, at each size, it is within {rules.LARGELY:g} of that of the "
         "largest networks: a fifth of the detour over one random cell.",
     ),
-    claim(
+    Claim(
         "dictate",
         "Performance is dictated by the number of rendezvous cells, not by the network's size",
         "section 4, figure 3(b)",
@@ -62,7 +46,7 @@ CLAIMS: Final = (
         "From 1 to 8 cells the ratio changes by more than 4 times of what it does from the "
         "smallest to the largest networks (slope on the logarithm of the size).",
     ),
-    claim(
+    Claim(
         "needed",
         "The number of rendezvous cells that a performance needs does not depend on the size",
         "section 1",
@@ -71,7 +55,7 @@ CLAIMS: Final = (
         "Cells for a ratio of 4/3, interpolated on the logarithm of their number in each network, "
         "are at each size within a factor of 1.5 of those of the largest networks.",
     ),
-    claim(
+    Claim(
         "two-nearest",
         "With only the 2 nearest of 8 the way stays close to the direct one, and to that of all 8",
         "section 4, figure 3(c)",
@@ -80,7 +64,7 @@ CLAIMS: Final = (
         f"Within {rules.LITTLE:g} of that of all 8, and at most 4/3 of the direct one.",
         joint=True,
     ),
-    claim(
+    Claim(
         "hints",
         "Positions are hints on which rendezvous cells serve a subscriber well",
         "sections 1 and 2.4",
@@ -90,7 +74,7 @@ CLAIMS: Final = (
         "networks.",
         joint=True,
     ),
-    claim(
+    Claim(
         "trees-few",
         "With fewer than 8 subscribers trees over 8 cells, 2 tried, are shorter than over 1, and "
         "their cost grows as the subscribers approach 8",
@@ -100,7 +84,7 @@ CLAIMS: Final = (
         "The ratio of the lengths is below 1 with 1, 2 and 4, and rises at each doubling up to 8.  "
         "A tree's length is its distinct transmissions; all transmissions stand beside.",
     ),
-    claim(
+    Claim(
         "trees-eight",
         "With 8 subscribers the trees cost nearly the same",
         "section 4, figure 3(d)",
@@ -108,7 +92,7 @@ CLAIMS: Final = (
         ("trees",),
         f"The ratio of the lengths is within {rules.LITTLE:g} of 1.",
     ),
-    claim(
+    Claim(
         "trees-many",
         "With more subscribers 8 cells become increasingly better than 1",
         "section 4, figure 3(d)",
@@ -116,7 +100,7 @@ CLAIMS: Final = (
         ("trees",),
         "The ratio is below 1 with 16 and 32 subscribers, and falls at each doubling from 8 on.",
     ),
-    claim(
+    Claim(
         "unnecessary",
         "Rendezvous cells that are not chosen cost 3(n-1) unnecessary messages",
         "section 4",
@@ -127,7 +111,7 @@ CLAIMS: Final = (
         f"within {rules.SLACK:.0%}: messages within a node are not on the air.  Broadcasts inside "
         "cells stand in the appendix.",
     ),
-    claim(
+    Claim(
         "savings",
         "Trying only the nearest cells saves significantly, especially for large n",
         "section 2.4",
@@ -136,7 +120,7 @@ CLAIMS: Final = (
         "Frames of a new subscriber that tries 2 of n cells, beside those of one that tries all: "
         "what is saved grows with n, and is more than half with 8.",
     ),
-    claim(
+    Claim(
         "impact",
         "Several cells have only a limited impact on signalling cost and state",
         "section 2",
@@ -146,7 +130,7 @@ CLAIMS: Final = (
         f"most {rules.COSTS:g} times those with 1.",
         joint=True,
     ),
-    claim(
+    Claim(
         "three-more",
         "Latencies are close to a direct path with only 3 additional messages",
         "section 6",
@@ -156,7 +140,7 @@ CLAIMS: Final = (
         "messages, and at most 4/3 of the direct way.",
         joint=True,
     ),
-    claim(
+    Claim(
         "bound",
         "The probability of a rendezvous node on a way of at most l + 2kl is bounded from below",
         "theorem 3.1",
@@ -165,7 +149,7 @@ CLAIMS: Final = (
         "It is above Delta^(log2(k epsilon) - 1), with the growth bound Delta and epsilon = E[l]/L "
         "of the same networks.",
     ),
-    claim(
+    Claim(
         "vanish",
         "That probability does not vanish with the size of the network",
         "section 6",
@@ -174,7 +158,7 @@ CLAIMS: Final = (
         "At each k, with the largest networks it is more than half of what it is with the "
         "smallest, which have a fortieth of the nodes.",
     ),
-    claim(
+    Claim(
         "constant",
         "For the sizes that were tested that probability is nearly constant",
         "section 6",
@@ -182,7 +166,7 @@ CLAIMS: Final = (
         ("theorem",),
         f"At each size and k it is within {rules.LITTLE:g} of that of the largest networks.",
     ),
-    claim(
+    Claim(
         "shorter-than-one",
         "Several rendezvous cells reduce the latency, compared to a single one",
         "section 6",
@@ -190,7 +174,7 @@ CLAIMS: Final = (
         ("systems",),
         "Hops of the deliveries of whole runs, beacons and refreshes included: 1 cell above 8.",
     ),
-    claim(
+    Claim(
         "same-ways",
         "The protocol takes the ways that the graph computation says",
         "a check of this reproduction, not of the paper",

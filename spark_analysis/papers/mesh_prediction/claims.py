@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Final
 
 import pandas as pd
@@ -99,7 +98,7 @@ def _is_formula(points: pd.DataFrame) -> list[Comparison]:
             bound = NUMBER * _formula(k)
             text = f"packets of prediction, k = {k:g} ({_formula(k):.2f})"
             low, high = _formula(k) - bound, _formula(k) + bound
-            parts.append(replace(within(packets, low, high, text, "packets"), measure=measure))
+            parts.append(within(packets, low, high, text, "packets", measure=measure))
     return parts
 
 
@@ -110,7 +109,7 @@ def _flat_in_speed(points: pd.DataFrame) -> list[Comparison]:
             grown = trend(values_of(rows, column, AXES), "speed")
             bound = FLAT * _formula(k)
             text = f"packets of prediction gained from the lowest to the highest speed, k = {k:g}"
-            parts.append(replace(within(grown, -bound, bound, text, "packets"), measure=measure))
+            parts.append(within(grown, -bound, bound, text, "packets", measure=measure))
     return parts
 
 
@@ -122,7 +121,7 @@ def _flat_in_rate(points: pd.DataFrame) -> list[Comparison]:
             gap = difference(rows, column, low, high, ("k", "speed"), of="interval")
             bound = FLAT * _formula(k)
             text = f"packets of prediction at {low:g} s less those at {high:g} s, k = {k:g}"
-            parts.append(replace(within(gap, -bound, bound, text, "packets"), measure=measure))
+            parts.append(within(gap, -bound, bound, text, "packets", measure=measure))
     return parts
 
 
@@ -152,9 +151,7 @@ def _a_third_and_a_half(points: pd.DataFrame) -> list[Comparison]:
         for measure, column in MEASURES:
             saved = _saved(rows, PROBING, column)
             text = f"share by which prediction is below probing, k = {k:g}, {interval:g} s"
-            parts.append(
-                replace(within(saved * 100, low * 100, high * 100, text, "%"), measure=measure)
-            )
+            parts.append(within(saved * 100, low * 100, high * 100, text, "%", measure=measure))
     return parts
 
 
@@ -176,9 +173,7 @@ def _half_of_batch(points: pd.DataFrame) -> list[Comparison]:
             saved = _saved(rows, BATCH, column)
             text = f"share by which prediction is below batch, k = {k:g}"
             low, high = A_HALF
-            parts.append(
-                replace(within(saved * 100, low * 100, high * 100, text, "%"), measure=measure)
-            )
+            parts.append(within(saved * 100, low * 100, high * 100, text, "%", measure=measure))
     return parts
 
 
@@ -269,8 +264,7 @@ def _derived(equation: str) -> Callable[[pd.DataFrame], list[Comparison]]:
                 if len(draws):
                     share = draws.set_index(["k", "seed"])["value"] / value[of]
                     text = f"random points over {value[of]:.3g}, k = {k:g}"
-                    part = within(share * 100, low, high, text, "%")
-                    parts.append(replace(part, measure=measure))
+                    parts.append(within(share * 100, low, high, text, "%", measure=measure))
         return parts
 
     return judge
@@ -299,7 +293,7 @@ def _agrees(points: pd.DataFrame) -> list[Comparison]:
             share = 100 * packets / [float(expected[key]) for key in keys]
             text = f"packets of {protocol} in the mesh over those alone, k = {float(k):g}"
             low, high = 100 * (1 - AGREE), 100 * (1 + AGREE)
-            parts.append(replace(within(share, low, high, text, "%"), measure=measure))
+            parts.append(within(share, low, high, text, "%", measure=measure))
     return parts
 
 

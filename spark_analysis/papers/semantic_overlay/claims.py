@@ -7,7 +7,7 @@ tried, to see that the code works, and before any preset ran.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -259,22 +259,8 @@ def _only_interested(points: pd.DataFrame) -> list[Comparison]:
     return parts
 
 
-def claim(
-    key: str,
-    statement: str,
-    source: str,
-    judge: Callable[[pd.DataFrame], Sequence[Comparison]],
-    studies: Sequence[str],
-    rule: str,
-    *,
-    joint: bool = False,
-) -> Claim:
-    """Return a claim; `judge` is as in `Claim`."""
-    return Claim(key, statement, source, judge, tuple(studies), joint, rule)
-
-
 CLAIMS: Final = (
-    claim(
+    Claim(
         "depth",
         "The average delivery depth grows about as the logarithm of the number of peers",
         "section IV, figures 2(a) and 5(b)",
@@ -283,7 +269,7 @@ CLAIMS: Final = (
         "Of each network's sizes, a + b ln n has b above 0 and explains more of the variance than "
         "a + b n does.",
     ),
-    claim(
+    Claim(
         "levels-off",
         "The size of routing tables stabilizes as the network grows",
         "section IV, figures 2(b) and 5(a)",
@@ -291,7 +277,7 @@ CLAIMS: Final = (
         ("static", "dynamic"),
         f"From the second largest to the largest network the mean grows by less than {LEVEL:.0%}.",
     ),
-    claim(
+    Claim(
         "too-small",
         "Small networks cannot fill tables that cover a peer's interests, large ones can",
         "section IV, figure 2(b)",
@@ -300,7 +286,7 @@ CLAIMS: Final = (
         f"In the smallest networks chosen links leave more than {COVERED:.0%} of a peer's bits "
         "open, in the largest fewer; and tables grow from the smallest networks to the next.",
     ),
-    claim(
+    Claim(
         "bound",
         "A routing table never has more than 2d + c entries",
         "proposition 1",
@@ -311,7 +297,7 @@ CLAIMS: Final = (
         "the m bits that are set, not of the d - m others, so that the bound is 4m + c. Incoming "
         "links, which the proof does not count, beside.",
     ),
-    claim(
+    Claim(
         "false-positives",
         "The share of false positives falls as interests concentrate",
         "section IV, figure 3",
@@ -319,7 +305,7 @@ CLAIMS: Final = (
         ("popularity",),
         "The least-squares line over the exponent of the Pareto law falls.",
     ),
-    claim(
+    Claim(
         "tables-by-law",
         "Routing tables are smaller if interests concentrate",
         "section IV, figure 4",
@@ -327,7 +313,7 @@ CLAIMS: Final = (
         ("popularity",),
         "The least-squares line over the exponent of the Pareto law falls.",
     ),
-    claim(
+    Claim(
         "larger-with-joins",
         "Routing tables are larger if peers join at random times than in the static setting",
         "section IV, figure 5(a)",
@@ -337,7 +323,7 @@ CLAIMS: Final = (
         "and those that came in stand beside.",
         joint=True,
     ),
-    claim(
+    Claim(
         "shallower-with-joins",
         "The delivery depth is slightly smaller than in the static setting",
         "section IV, figure 5(b)",
@@ -346,7 +332,7 @@ CLAIMS: Final = (
         f"At every size mean hops are fewer, and by no more than {SLIGHTLY:.0%}.",
         joint=True,
     ),
-    claim(
+    Claim(
         "few-lost",
         "The system has a very low rate of false negatives",
         "section VI",
@@ -354,7 +340,7 @@ CLAIMS: Final = (
         ("static", "dynamic"),
         f"Up to {LOW:.0%} of the deliveries are missing, at every size.",
     ),
-    claim(
+    Claim(
         "joining",
         "A join takes m ln n messages, m being the bits set in the peer's identifier",
         "proposition 2",
@@ -363,7 +349,7 @@ CLAIMS: Final = (
         f"All messages of a join, queries as often as they are sent on, replies and those that "
         f"tell links, within a factor of {FACTOR:g}; the proposition goes on with m = d/2.",
     ),
-    claim(
+    Claim(
         "p",
         "Equations 3 to 6 give the probability that a peer gets an event it is not interested in",
         "section V, equations 3 to 6",
@@ -373,7 +359,7 @@ CLAIMS: Final = (
         f"of {FACTOR:g} of p by the equations, with the measured share of a peer's 0 bits that are "
         "* in its id cover.",
     ),
-    claim(
+    Claim(
         "dissemination",
         "In the compared overlay an event reaches p ln n peers that do not want it",
         "proposition 3",
@@ -381,7 +367,7 @@ CLAIMS: Final = (
         ("compared",),
         f"Within a factor of {FACTOR:g}, p by equations 3 to 6 with the measured share.",
     ),
-    claim(
+    Claim(
         "steps",
         "The compared overlay disseminates an event in ln n steps on average",
         "section V, proof of proposition 3",
@@ -389,7 +375,7 @@ CLAIMS: Final = (
         ("compared",),
         f"Mean hops of deliveries within a factor of {FACTOR:g}.",
     ),
-    claim(
+    Claim(
         "crossing",
         "The overheads are equal if publications are k d/(2p) times as frequent as joins",
         "section V, figure 6(b)",
@@ -399,7 +385,7 @@ CLAIMS: Final = (
         f"measured on networks of the same size, within a factor of {FACTOR:g} of k d/(2p).",
         joint=True,
     ),
-    claim(
+    Claim(
         "equal-false-positives",
         "Both systems have the same amount of false positives, that of their Bloom filters",
         "section V",
@@ -409,7 +395,7 @@ CLAIMS: Final = (
         f"subscription that does, within a factor of {EQUAL:g}; all that get it stand beside.",
         joint=True,
     ),
-    claim(
+    Claim(
         "fewer-uninterested",
         "Fewer uninterested nodes are involved than in the compared overlay",
         "sections I, V and VI",
@@ -419,7 +405,7 @@ CLAIMS: Final = (
         "subscription that matches is smaller in the static setting; with joins stands beside.",
         joint=True,
     ),
-    claim(
+    Claim(
         "only-interested",
         "Only interested nodes are involved in event dissemination",
         "abstract; section VI",
@@ -428,7 +414,7 @@ CLAIMS: Final = (
         f"At every size at most {ONLY:.0%} of the peers that get an event, to search or to spread "
         "it, have no subscription that matches; by the identifier stands beside.",
     ),
-    claim(
+    Claim(
         "several-bits",
         "Joins until convergence lose more events because an event has several bits",
         "an explanation of this reproduction, not of the paper",
@@ -438,7 +424,7 @@ CLAIMS: Final = (
         "more by more than with one bit an event, or tables that cover cells: each bit is covered "
         "by the first that has it, which may lack the event's others.",
     ),
-    claim(
+    Claim(
         "nothing-lost",
         "Tables that cover cells, or bits of one hash function, lose no event",
         "a check of this reproduction, not of the paper",

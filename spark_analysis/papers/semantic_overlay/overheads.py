@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 import pandas as pd
@@ -24,9 +23,9 @@ OF_ALL: Final = "peers on the way too"
 JOINED: Final = "with joins"
 
 
-def _near(ratio: pd.Series, text: str) -> Comparison:
+def _near(ratio: pd.Series, text: str, measure: str = "") -> Comparison:
     """Judge a ratio that is to be 1, within the factor."""
-    return within(ratio, 1 / FACTOR, FACTOR, text, "times")
+    return within(ratio, 1 / FACTOR, FACTOR, text, "times", measure=measure)
 
 
 def joins(points: pd.DataFrame) -> list[Comparison]:
@@ -42,10 +41,10 @@ def joins(points: pd.DataFrame) -> list[Comparison]:
             sent = values_of(rows, column)
             words = f"messages of a join ({text}) over m ln n, m as measured, {n:g} peers"
             of_m = sent / (set_bits * math.log(n))
-            parts.append(replace(_near(of_m, words), measure=measure))
+            parts.append(_near(of_m, words, measure))
         words = f"messages of a join over k d/2 ln n, k = 1, {n:g} peers"
         of_half = values_of(rows, "join_messages") / join_messages(n)
-        parts.append(replace(_near(of_half, words), measure=HALF))
+        parts.append(_near(of_half, words, HALF))
     return parts
 
 
@@ -62,12 +61,10 @@ def disseminates(points: pd.DataFrame) -> list[Comparison]:
 
 def probability(points: pd.DataFrame) -> list[Comparison]:
     return [
-        replace(
-            _near(
-                values_of(rows, "p") / values_of(rows, column),
-                f"share of such peers that get an event over p by {text}, {float(n):g} peers",
-            ),
-            measure=measure,
+        _near(
+            values_of(rows, "p") / values_of(rows, column),
+            f"share of such peers that get an event over p by {text}, {float(n):g} peers",
+            measure,
         )
         for n, rows in groups(points, "nodes")
         for column, text, measure in (
@@ -124,8 +121,7 @@ def equal_false_positives(points: pd.DataFrame) -> list[Comparison]:
             both = pairs(rows, column, "static", "compared", (), of=STUDY)
             words = f"false positives among {text}: static over compared, {nodes:g} peers"
             ratio = both["one"] / both["other"]
-            part = within(ratio, 1 / EQUAL, EQUAL, words, "times")
-            parts.append(replace(part, measure=measure))
+            parts.append(within(ratio, 1 / EQUAL, EQUAL, words, "times", measure=measure))
     return parts
 
 

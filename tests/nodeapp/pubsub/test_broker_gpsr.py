@@ -285,18 +285,6 @@ def test_malformed_subscriptions_are_counted() -> None:
     assert stored(node) == 0
 
 
-def test_a_run_repeats_exactly() -> None:
-    def run() -> list[tuple[float, int, int, bytes]]:
-        network = connected_network(20, "broker-gpsr", seed=11)
-        network.nodes[3].subscribe("traffic")
-        network.run(WARM_UP)
-        network.nodes[4].publish("traffic")
-        network.run(1)
-        return network.sent
-
-    assert run() == run()
-
-
 def test_an_internal_error_costs_one_refresh(monkeypatch: pytest.MonkeyPatch) -> None:
     network = SimNetwork()
     node = network.add((0.0, 0.0), "broker-gpsr", {"refresh_interval": 1.0})

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.spark]
 
 
 def inputs(spark: SparkSession, few: bool) -> Inputs:
-    return Inputs(spark, [], {}, spark.range(3), spark.range(0), settle=0, few=few)
+    return Inputs(spark, [], {}, spark.range(3), spark.range(0), few=few)
 
 
 def where(rows: DataFrame) -> str:
