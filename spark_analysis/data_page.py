@@ -22,7 +22,7 @@ _HEAD: Final = """\
 
 The tables that an analysis leaves: in a run's folder (`metrics/NAME.parquet`), in that of a
 [script's run](#tables-of-mn) and in that of a [sweep](#results-of-a-sweep). This page is generated
-from their schemas by `python -m spark_analysis.data_page > docs/data.md`.
+from their schemas by `.venv/bin/python -m spark_analysis.data_page > docs/data.md`.
 
 Every column has a comment in its Parquet file that says what it is, in which unit, and when it is
 null; `runs.load(FOLDER).units("delay")` returns those of a table. Here `summary` and the results of
@@ -55,9 +55,9 @@ scenario in a few lines:
     run = runs.load(run_virtual(scenario))
     print(run.summary["delivery_ratio"], run.delay["delay"].quantile(0.99))
 
-[analysis.ipynb](analysis.ipynb) is a notebook that does so, with its results: `.venv/bin/pip
-install notebook`, then `.venv/bin/jupyter notebook docs/analysis.ipynb`. Results of a sweep or of a
-reproduction:
+[analysis.ipynb](analysis.ipynb) is a notebook that does so, with its results: `sudo
+.venv/bin/pip install notebook`, then `.venv/bin/jupyter notebook docs/analysis.ipynb`. Results of a
+sweep or of a reproduction:
 
     from spark_analysis import sweeps
 

@@ -113,6 +113,7 @@ class Cluster:
         }
         if "JDK_JAVA_OPTIONS" in os.environ:
             environment["JDK_JAVA_OPTIONS"] = os.environ["JDK_JAVA_OPTIONS"]
+        before = ["setpriv", "--pdeathsig", "KILL", *before]
         launch = [*before, str(home / "bin/spark-class"), f"{_DEPLOY}.{name}", *words]
         with self._log.open("a") as log:
             process = psutil.Popen(launch, env=environment, stdout=log, stderr=log)

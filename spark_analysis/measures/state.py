@@ -257,7 +257,7 @@ KEPT: Final = Section(tables=state_tables)
 STATE_BYTES: Final = MeasuredMetric(
     column="state_bytes",
     measure=SummaryColumn(
-        column=column("state_bytes", DOUBLE, "bytes that these took when last sent, mean"),
+        column=column("state_bytes", DOUBLE, "bytes of `state_entries` as last sent, mean"),
         make=lambda inputs: mean_a_run(inputs.of(STATE), "bytes", "state_bytes"),
     ),
     title="State of a node, bytes",

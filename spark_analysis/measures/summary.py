@@ -125,7 +125,7 @@ def _make(inputs: Inputs) -> Rows:
 
 SUMMARY: Final = Table(
     name="summary",
-    description="the run in one row: the key figures above",
+    description="the run in one row: its key figures",
     schema=StructType([*_COLUMNS, *(metric.measure.column for metric in MEASURED)]),
     order=(),
     make=_make,

@@ -33,7 +33,6 @@ COMMANDS: Final = {
     "doctor": "doctor",
     "completion": "completion bash",
     "clean": "clean",
-    "compile": "compile --if-needed",
     "export-trace": "export-trace roaming_field --out {out}/trace --duration 600 --nodes 60",
     "export-workload": "export-workload roaming_field --out {out}/workload --duration 600",
     "virtual": f"run {FIELD} --backend virtual --duration 200 --no-analyze --runs {{out}}",
