@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
@@ -317,16 +318,17 @@ def _in_guest(
     """Run a command in a machine; return its exit code and the run folders it has left."""
     stage: Staging | None = None
     with _errors(), Interrupts() as interrupts, Stages() as stages:
+        run = partial(
+            run_in_vm,
+            command,
+            observer=stages,
+            options=options,
+            terminal=terminal,
+            interrupts=interrupts,
+        )
         try:
             if runs is None:
-                alone = run_in_vm(
-                    command,
-                    observer=stages,
-                    options=options,
-                    terminal=terminal,
-                    interrupts=interrupts,
-                )
-                return alone, []
+                return run(), []
             with staging(runs.absolute()) as stage:
                 for folder in stage.recovered:
                     console.say(f"kept the run of a killed machine: {folder}")
@@ -340,15 +342,7 @@ def _in_guest(
                         interrupts=interrupts,
                     )
                 else:
-                    code = run_in_vm(
-                        command,
-                        observer=stages,
-                        share_rw=stage.path,
-                        share_target=stage.runs,
-                        options=options,
-                        terminal=terminal,
-                        interrupts=interrupts,
-                    )
+                    code = run(share_rw=stage.path, share_target=stage.runs)
             return code, stage.folders
         except KeyboardInterrupt:
             stages.hide()

@@ -46,7 +46,6 @@ def agree_and_report(
     names: Sequence[str],
     out: Path,
     progress: Callable[[str, float], None] = lambda what, share: None,
-    master: str = "local[*]",
 ) -> list[WrittenComparison]:
     """Compare all repeats of the first backend with those of each other backend.
 
@@ -54,7 +53,7 @@ def agree_and_report(
     of each pair, and each run's report.  Raises `AnalysisError`.
     """
     progress("starting Spark", 0.0)
-    with spark_session(master) as spark:
+    with spark_session() as spark:
         agreements, analysis = read_agreements(spark, folders, names, progress)
     written = []
     try:

@@ -140,18 +140,18 @@ def judge(claims: Sequence[Claim], points: pd.DataFrame) -> list[Finding]:
     return findings
 
 
-def trend(values: pd.Series[float], axis: str, draws: Sequence[str] = (SEED,)) -> pd.Series[float]:
+def trend(values: pd.Series[float], axis: str) -> pd.Series[float]:
     """Return by how much values grow from the lowest to the highest value of an axis.
 
-    That is the slope of the least-squares line through all values of one draw, times the extent of
-    the axis.  Draws with values at only one point of it are left out.  The series has an index of
-    the draws.
+    That is the slope of the least-squares line through all values of one seed, times the extent of
+    the axis.  Seeds with values at only one point of it are left out.  The series has an index of
+    the seeds.
     """
     if values.empty:
-        return values.groupby(level=list(draws)).mean()
+        return values.groupby(level=[SEED]).mean()
     at = values.index.get_level_values(axis).to_numpy(float)
     lines: dict[tuple[Any, ...], list[int]] = {}
-    for row, key in enumerate(_levels(values, draws)):
+    for row, key in enumerate(_levels(values, (SEED,))):
         lines.setdefault(key, []).append(row)
     extent = float(np.nanmax(at) - np.nanmin(at))
     heights = values.to_numpy(float)
@@ -161,7 +161,7 @@ def trend(values: pd.Series[float], axis: str, draws: Sequence[str] = (SEED,)) -
         if np.ptp(at[rows]) > 0:
             slope = off @ (heights[rows] - heights[rows].mean()) / (off @ off)
             growth[key] = float(slope) * extent
-    index = pd.MultiIndex.from_tuples(list(growth), names=list(draws))
+    index = pd.MultiIndex.from_tuples(list(growth), names=[SEED])
     return pd.Series(list(growth.values()), index=index, dtype=float)
 
 
@@ -170,11 +170,9 @@ def _levels(values: pd.Series[float], names: Sequence[str]) -> Iterator[tuple[An
     return zip(*(values.index.get_level_values(name).tolist() for name in names), strict=True)
 
 
-def values_of(
-    points: pd.DataFrame, metric: str, axes: Sequence[str] = (), draws: Sequence[str] = (SEED,)
-) -> pd.Series[float]:
-    """Return a metric with an index of the axes and the draws, as `positive` takes it."""
-    keys = list(dict.fromkeys((*axes, *draws)))
+def values_of(points: pd.DataFrame, metric: str, axes: Sequence[str] = ()) -> pd.Series[float]:
+    """Return a metric with an index of the axes and the seed, as `positive` takes it."""
+    keys = list(dict.fromkeys((*axes, SEED)))
     return points.dropna(subset=[metric]).set_index(keys)[metric].astype(float)
 
 

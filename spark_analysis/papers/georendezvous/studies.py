@@ -326,8 +326,8 @@ def _at_one_size(rows: pd.DataFrame) -> pd.DataFrame:
     return chosen
 
 
-def _of_systems(column: str, title: str, caption: str, unit: str, scale: float = 1.0) -> Figure:
-    quantity = Quantity(column, title, f"{caption} {_MEAN}", unit, scale)
+def _of_systems(column: str, title: str, caption: str, unit: str) -> Figure:
+    quantity = Quantity(column, title, f"{caption} {_MEAN}", unit)
     return Figure(("systems",), quantity, NODES, (SYSTEM, REPLICAS))
 
 

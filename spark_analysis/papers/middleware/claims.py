@@ -88,15 +88,15 @@ def _falls(axis: Axis, systems: Sequence[str], other: str, what: str) -> Judge:
     return judge
 
 
-def _by_value(
-    points: pd.DataFrame, axis: Axis, judge: Callable[[pd.DataFrame, str], Iterator[Comparison]]
+def _by_size(
+    points: pd.DataFrame, judge: Callable[[pd.DataFrame, str], Iterator[Comparison]]
 ) -> list[Comparison]:
-    """Return the comparisons at each value of an axis."""
-    values = sorted(points[axis.column].unique())
+    """Return the comparisons at each number of stations."""
+    values = sorted(points[NODES.column].unique())
     return [
         comparison
         for value in values
-        for comparison in judge(points[points[axis.column] == value], axis.text(value))
+        for comparison in judge(points[points[NODES.column] == value], NODES.text(value))
     ]
 
 
@@ -112,7 +112,7 @@ def _sooner(points: pd.DataFrame) -> list[Comparison]:
             text = f"delay at {where}: MQTT to ZeroMQ"
             yield times(both, text, margin=SAME_DELAY, measure=measure)
 
-    return _by_value(points, NODES, compare)
+    return _by_size(points, compare)
 
 
 def _dearer(metric: str, what: str, systems: Sequence[str], than: str) -> Judge:
@@ -124,7 +124,7 @@ def _dearer(metric: str, what: str, systems: Sequence[str], than: str) -> Judge:
             text = f"{what} per delivery at {where}: {name_of(system)} to {name_of(than)}"
             yield times(both, text, margin=SAME_COST)
 
-    return lambda points: _by_value(points, NODES, compare)
+    return lambda points: _by_size(points, compare)
 
 
 def _calm(points: pd.DataFrame, system: str) -> pd.Series[float]:
