@@ -22,8 +22,7 @@ class Client:
     """A client that sends and reads packets."""
 
     def __init__(self, node: Node, name: str = "a", **options: Any) -> None:
-        with network_namespace(node.pid):
-            self._socket = socket.create_connection(("127.0.0.1", 1883), timeout=20)
+        self._socket = dial(node)
         self._buffer = b""
         self.connack = self.ask(mqtt5.ConnectPacket(name, **options))
 
@@ -63,6 +62,19 @@ class Client:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def dial(node: Node) -> socket.socket:
+    with network_namespace(node.pid):
+        return socket.create_connection(("127.0.0.1", 1883), timeout=20)
+
+
+def of_version_3(node: Node) -> socket.socket:
+    """Return the connection of a client `a` of MQTT 3.1.1."""
+    connection = dial(node)
+    connection.sendall(bytes.fromhex("100d 0004 4d515454 04 02 0000 0001 61"))
+    assert connection.recv(4).hex() == "20020000"
+    return connection
 
 
 @pytest.fixture
@@ -208,12 +220,7 @@ def test_a_client_that_is_silent_or_replaced_is_told_and_its_will_sent(
     assert silent.read().reason_code == 0x8D
     assert reader.read().payload == b"silent"
     first = connect(node, will=will(b"replaced"))
-    three = bytes.fromhex("100d 0004 4d515454 04 02 0000 0001 61")
-    with network_namespace(node.pid):
-        other = socket.create_connection(("127.0.0.1", 1883), timeout=20)
-    with other:  # another version, the same id
-        other.sendall(three)
-        assert other.recv(4).hex() == "20020000"
+    with of_version_3(node) as other:
         assert first.read().reason_code == 0x8E
         assert reader.read().payload == b"replaced"
         last = connect(node, will=will(b"never"))
@@ -338,11 +345,7 @@ def test_a_session_that_is_replaced_while_it_subscribes_leaves_nothing(
     start: Callable[..., Node], connect: Callable[..., Client]
 ) -> None:
     node = start(1, "flooding")
-    with network_namespace(node.pid):
-        three = socket.create_connection(("127.0.0.1", 1883), timeout=20)
-    with three:
-        three.sendall(bytes.fromhex("100d 0004 4d515454 04 02 0000 0001 61"))
-        assert three.recv(4).hex() == "20020000"
+    with of_version_3(node) as three:
         filters = b"".join(b"\0\4%04d\0" % number for number in range(1_000))
         three.sendall(b"\x82\xda\x36\0\1" + filters)
         until(lambda: node.filters() > 10)
