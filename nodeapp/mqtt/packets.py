@@ -62,10 +62,19 @@ def parse(data: memoryview) -> tuple[Any, int] | None:
         if type(error).__name__ != "PanicException":
             raise
         raise PacketError(DisconnectReasonCode.MALFORMED_PACKET, "not UTF-8") from None
+    if isinstance(packet, mqtt5.ConnectPacket) and not _flagged_well(data):
+        raise PacketError(DisconnectReasonCode.MALFORMED_PACKET, "flags of CONNECT")
     problem = _PROBLEMS.get(type(packet), _no_identifier)(packet)
     if problem is not None:
         raise PacketError(DisconnectReasonCode.PROTOCOL_ERROR, problem)
     return packet, size
+
+
+def _flagged_well(connect: memoryview) -> bool:
+    """Return whether the reserved flag is 0, and a will that is not there has none."""
+    length = next(at for at in range(1, 5) if connect[at] < 0x80)
+    flags = connect[length + len(b"\0\4MQTT\5") + 1]
+    return not flags & 0x01 and bool(flags & 0x04 or not flags & 0x38)
 
 
 def _of_connect(packet: Any) -> str | None:

@@ -46,6 +46,8 @@ def test_malformed_packets_end_the_connection_alone(valid: bytes, data: st.DataO
         ("8203 0001 00", 0x82),  # no filter
         ("a203 0001 00", 0x82),
         ("0000", 0x81),
+        ("100e 0004 4d515454 05 03 0000 00 0001 61", 0x81),  # the reserved flag
+        ("100e 0004 4d515454 05 2a 0000 00 0001 61", 0x81),  # a will's flags without one
     ],
 )
 def test_what_the_standard_forbids_is_refused(data: str, code: int) -> None:
