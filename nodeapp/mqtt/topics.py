@@ -97,7 +97,12 @@ def matches(topic_filter: str, topic: str) -> bool:
 
 def is_topic(topic: str) -> bool:
     """Return whether a client may publish on a topic: no wildcards, and none of the broker's."""
-    return bool(topic) and topic[0] != "$" and "\0" not in topic and not WILDCARDS & set(topic)
+    return _is_name(topic) and topic[0] != "$"
+
+
+def _is_name(text: object) -> bool:
+    """Return whether something is the name of a topic (section 4.7.3)."""
+    return isinstance(text, str) and text != "" and not {"\0", *WILDCARDS} & set(text)
 
 
 def event_of(publisher: int, sequence: int, message: MqttMessage) -> Event:
@@ -134,7 +139,7 @@ def message_of(event: Event) -> MqttMessage | None:
     quality 0 and no properties.
     """
     topic = event.topic
-    if not topic or "\0" in topic or WILDCARDS & set(topic) or len(topic.encode()) > 65_535:
+    if topic is None or not _is_name(topic) or len(topic.encode()) > 65_535:
         return None
     qos = event.attributes.get(QOS)
     return MqttMessage(
@@ -171,14 +176,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and "\0" not in value
 
 
-def _is_response(value: object) -> bool:
-    return isinstance(value, str) and _is_text(value) and not WILDCARDS & set(value) and value != ""
-
-
 _ALLOWED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "payload_format_indicator": lambda value: type(value) is int and value == 1,
     "content_type": _is_text,
-    "response_topic": _is_response,
+    "response_topic": _is_name,
     "correlation_data": lambda value: isinstance(value, bytes),
     "user_properties": lambda value: all(map(_is_text, itertools.chain(*value))),
     EXPIRES: lambda value: isinstance(value, float) and math.isfinite(value),

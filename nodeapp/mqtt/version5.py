@@ -23,7 +23,6 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import mqtt5
@@ -185,12 +184,12 @@ class _Connection:
             raise PacketError(code, "does not read") from None
 
     def _write(
-        self, packet: Callable[..., Any], *arguments: Any, reason: str | None = None
+        self, packet: Any, *arguments: Any, reason: str | None = None, **options: Any
     ) -> None:
         """Write a packet, without the reason or not at all if it is too large for the client."""
         limit = (self._client and self._client.max_packet_size) or MAX_PACKET
         for text in (reason, None):
-            data = packet(*arguments, reason_str=text).write()
+            data = packet(*arguments, reason_str=text, **options).write()
             if len(data) <= limit and not self._ended:
                 self._writer.write(data)
                 return
@@ -201,7 +200,7 @@ class _Connection:
             return
         log.warning("mqtt: client %.200r is closed: %s", self.name, reason)
         if self.name:
-            self._write(partial(mqtt5.DisconnectPacket, reason_code=code), reason=reason)
+            self._write(mqtt5.DisconnectPacket, reason_code=code, reason=reason)
         self._ended = True
         asyncio.get_running_loop().call_later(LINGER, self._writer.transport.abort)
 
@@ -223,20 +222,18 @@ class _Connection:
         if refusal is not None:
             code, reason = refusal
             log.warning("mqtt: client %.200r is refused: %s", packet.client_id, reason)
-            self._write(partial(mqtt5.ConnAckPacket, reason_code=code), reason=reason)
+            self._write(mqtt5.ConnAckPacket, reason_code=code, reason=reason)
             return False
         self.name = await self._clients.enter(packet.client_id, self)
         self.will = packet.will
         self._silence = packet.keep_alive * 1.5 or None
         self._write(
-            partial(
-                mqtt5.ConnAckPacket,
-                session_expiry_interval=0 if packet.session_expiry_interval else None,
-                assigned_client_id=None if packet.client_id else self.name,
-                max_packet_size=MAX_PACKET,
-                retain_available=False,
-                shared_subscription_available=False,
-            )
+            mqtt5.ConnAckPacket,
+            session_expiry_interval=0 if packet.session_expiry_interval else None,
+            assigned_client_id=None if packet.client_id else self.name,
+            max_packet_size=MAX_PACKET,
+            retain_available=False,
+            shared_subscription_available=False,
         )
         return True
 
@@ -280,7 +277,7 @@ class _Connection:
                 known = packet.packet_id in self._received
                 self._received.discard(packet.packet_id)
                 code = PubCompReasonCode.SUCCESS if known else PubCompReasonCode.PACKET_ID_NOT_FOUND
-                self._write(partial(mqtt5.PubCompPacket, reason_code=code), packet.packet_id)
+                self._write(mqtt5.PubCompPacket, packet.packet_id, reason_code=code)
             case mqtt5.PubAckPacket() | mqtt5.PubRecPacket() | mqtt5.PubCompPacket():
                 self._acknowledged(packet)
             case mqtt5.SubscribePacket():
@@ -308,7 +305,7 @@ class _Connection:
         if number in self._received:  # None is not
             again = packet.qos == QoS.EXACTLY_ONCE
             code = codes.SUCCESS if again else codes.PACKET_ID_IN_USE
-            self._write(partial(answer, reason_code=code), number)
+            self._write(answer, number, reason_code=code)
             return
         refusal = await self._uplink.publish(_message(packet), self.name)
         if refusal is not None:
@@ -319,7 +316,7 @@ class _Connection:
             self._received.add(number)
         if number is not None:
             code = codes.SUCCESS if refusal is None else _code(codes, packet.topic)
-            self._write(partial(answer, reason_code=code), number, reason=self._reason(refusal))
+            self._write(answer, number, reason_code=code, reason=self._reason(refusal))
 
     async def _subscribe(self, packet: Any) -> None:
         codes, reasons = [], []
@@ -397,7 +394,7 @@ class _Connection:
             code = PubRelReasonCode.SUCCESS if known else PubRelReasonCode.PACKET_ID_NOT_FOUND
             if known:
                 self._sent[number] = mqtt5.PubCompPacket
-            self._write(partial(mqtt5.PubRelPacket, reason_code=code), number)
+            self._write(mqtt5.PubRelPacket, number, reason_code=code)
         elif expected:
             del self._sent[number]
             while self._queue and len(self._sent) < self._client.receive_max:

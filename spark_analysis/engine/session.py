@@ -261,8 +261,9 @@ def spark_session(
     find_master(master)
     java = scratch.java_of_this_process
     with scratch.folder() as folder, Watch(java, idle_limit=IDLE_LIMIT) as watch:
-        options = settings(master, folder, java_options) | sockets(master, scratch.lasting())
-        options = _with_chosen(options)
+        options = _with_chosen(
+            settings(master, folder, java_options) | sockets(master, scratch.lasting())
+        )
         spark: SparkSession | None = None
         try:
             spark = _start(master, options, folder)

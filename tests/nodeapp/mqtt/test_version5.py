@@ -16,6 +16,7 @@ from tests.nodeapp.mqtt.lab import NEEDS, Node, lines
 mqtt5 = pytest.importorskip("mqtt5")
 pytestmark = NEEDS
 FIVE = ("-V", "mqttv5")
+AT_LEAST_ONCE: dict[str, Any] = {"qos": mqtt5.QoS.AT_LEAST_ONCE, "packet_id": 1}
 
 
 class Client:
@@ -59,6 +60,11 @@ class Client:
         packet = mqtt5.PublishPacket(topic, payload, **options)
         self.send(packet)
         return None if packet.packet_id is None else self.read()
+
+    def publish_many(self, topic: str, count: int, payload: bytes = b"", **options: Any) -> None:
+        """Publish at quality 1."""
+        for number in range(1, count + 1):
+            self.publish(topic, payload, **AT_LEAST_ONCE | {"packet_id": number}, **options)
 
     def close(self) -> None:
         self._socket.close()
@@ -181,9 +187,8 @@ def test_what_cannot_be_right_is_refused_by_codes(
     assert not accepted.retain_available
     assert not accepted.shared_subscription_available
     client = connect(node)
-    at_least = {"qos": mqtt5.QoS.AT_LEAST_ONCE, "packet_id": 1}
-    assert client.publish("$SYS/a", **at_least).reason_code == 0x90
-    refused = client.publish("a", bytes(57_000), **at_least)
+    assert client.publish("$SYS/a", **AT_LEAST_ONCE).reason_code == 0x90
+    refused = client.publish("a", bytes(57_000), **AT_LEAST_ONCE)
     assert refused.reason_code == 0x83
     assert "fit, topic included" in refused.reason_str
     for packet, code in (
@@ -240,11 +245,10 @@ def test_messages_expire_and_are_not_too_large_for_a_client(
     node = start(1, "flooding")
     busy, writer = connect(node, "r", receive_max=1, max_packet_size=200), connect(node, "w")
     busy.subscribe("a")
-    options: dict[str, Any] = {"qos": mqtt5.QoS.AT_LEAST_ONCE, "packet_id": 1}
-    writer.publish("a", b"first", message_expiry_interval=50, **options)
-    writer.publish("a", b"expires", message_expiry_interval=1, **options)
-    writer.publish("a", bytes(200), **options)
-    writer.publish("a", b"last", **options)
+    writer.publish("a", b"first", message_expiry_interval=50, **AT_LEAST_ONCE)
+    writer.publish("a", b"expires", message_expiry_interval=1, **AT_LEAST_ONCE)
+    writer.publish("a", bytes(200), **AT_LEAST_ONCE)
+    writer.publish("a", b"last", **AT_LEAST_ONCE)
     first = busy.read()
     assert 48 <= first.message_expiry_interval <= 50
     time.sleep(1.6)
@@ -257,9 +261,7 @@ def test_a_client_that_does_not_read_is_closed(
     node = start(1, "flooding")
     deaf, writer = connect(node, "deaf", receive_max=1), connect(node, "w")
     deaf.subscribe("a")
-    for number in range(100):
-        options = {"qos": mqtt5.QoS.AT_LEAST_ONCE, "packet_id": number + 1}
-        writer.publish("a", bytes(50_000), **options)
+    writer.publish_many("a", 100, bytes(50_000))
     assert "clients                        1" in node.status()
     assert "does not read what it subscribed to" in node.end()
 
@@ -272,24 +274,20 @@ def test_a_client_that_stops_reading_is_replaced_at_once(
     reader.subscribe("gone")
     deaf = connect(node, will=mqtt5.Will("gone", payload=b"lost"))
     deaf.subscribe("big", max_qos=mqtt5.QoS.AT_MOST_ONCE)
-    for number in range(80):  # more than sockets hold, less than what closes it
-        writer.publish("big", bytes(50_000), qos=mqtt5.QoS.AT_LEAST_ONCE, packet_id=number + 1)
+    writer.publish_many("big", 80, bytes(50_000))  # more than sockets hold, less than closes it
     deaf.send(mqtt5.PingReqPacket())
     assert connect(node).connack.reason_code == 0
     assert reader.read().payload == b"lost"
     until(lambda: node.filters() == 1)
 
 
-def test_many_small_messages_wait_for_no_client(
+def test_properties_count_among_what_waits_for_a_client(
     start: Callable[..., Node], connect: Callable[..., Client]
 ) -> None:
     node = start(1, "flooding")
     deaf, writer = connect(node, "deaf", receive_max=1), connect(node, "w")
     deaf.subscribe("a")
-    for number in range(100):
-        properties = [("k", "v" * 50_000)]
-        options: dict[str, Any] = {"qos": mqtt5.QoS.AT_LEAST_ONCE, "packet_id": number + 1}
-        writer.publish("a", user_properties=properties, **options)
+    writer.publish_many("a", 100, user_properties=[("k", "v" * 50_000)])
     until(lambda: "clients                        1" in node.status())
 
 
@@ -314,16 +312,15 @@ def test_answers_fit_the_client_and_reasons_are_short(
     start: Callable[..., Node], connect: Callable[..., Client]
 ) -> None:
     node = start(1, "flooding")
-    at_least: dict[str, Any] = {"qos": mqtt5.QoS.AT_LEAST_ONCE, "packet_id": 1}
     small = connect(node, max_packet_size=30)
     assert small.connack.reason_code == 0
-    answer = small.publish("$SYS/a", **at_least)
+    answer = small.publish("$SYS/a", **AT_LEAST_ONCE)
     assert (answer.reason_code, answer.reason_str) == (0x90, None)
     quiet = connect(node, "quiet", request_problem_info=False)
-    assert quiet.publish("$SYS/a", **at_least).reason_str is None
+    assert quiet.publish("$SYS/a", **AT_LEAST_ONCE).reason_str is None
     client = connect(node, "b")
     long = "$" + "\x01" * 15_000
-    assert len(client.publish(long, **at_least).reason_str) <= 500
+    assert len(client.publish(long, **AT_LEAST_ONCE).reason_str) <= 500
     assert set(client.subscribe(*("$" + "x" * 1_100 for _ in range(40)))) == {0x83}
     assert connect(node, "c", will=mqtt5.Will(long)).connack.reason_code == 0x90
     assert "defect" not in node.end()
