@@ -59,7 +59,8 @@ def survey_of(run: Run) -> Survey:
     """Survey a run's captures; for a run without any, those that it would have written."""
     if not is_recorded(run):
         return survey(find_captures([run.captures]))
-    paths = [run.captures / f"{interface}.pcap" for interface in captures(run.scenario)]
+    folder = run.captures
+    paths = [folder / f"{interface}.pcap" for interface in captures(run.scenario)]
     return Survey(tuple(Surveyed(Capture(path), 0, 0, None) for path in paths), {})
 
 

@@ -223,7 +223,7 @@ def _copied(folders: Sequence[Path], together: Path) -> Path:
             for folder in folders:
                 run = folder.parent.parent.name
                 for path in sorted(folder.glob("*.parquet")):
-                    rows = pq.read_table(path, partitioning=None).drop_columns(["run"])
+                    rows = pq.ParquetFile(path).read(use_threads=False).drop_columns(["run"])
                     name = pa.repeat(pa.scalar(run), len(rows))
                     waiting.append(rows.add_column(0, "run", name).select(schema.names))
                 if sum(map(len, waiting)) >= ROWS:

@@ -10,12 +10,13 @@ the air".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyarrow import csv
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -23,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from emulation.mobility.contacts import Contacts
 from emulation.mobility.trajectory import Trace
+from emulation.radio.losses import COLUMNS
 from emulation.scenario.runfolder import Run
 from nodeapp.kinds import Role
 from nodeapp.pubsub.messages import TopicKind
@@ -43,6 +45,7 @@ from spark_analysis.captures.schemas import (
     column,
     run_schema,
 )
+from spark_analysis.engine.groups import of_groups
 from spark_analysis.engine.pandas_rows import floats
 from spark_analysis.engine.tables import (
     Inputs,
@@ -51,7 +54,6 @@ from spark_analysis.engine.tables import (
     SummaryColumn,
     Table,
     driver_rows,
-    typed,
 )
 from spark_analysis.measures.columns import EVENT, PAIR
 from spark_analysis.measures.delivery import DELIVERY
@@ -66,6 +68,7 @@ from spark_analysis.measures.last_seen import (
 )
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.nodes import NODES
+from spark_analysis.measures.overhead import OVERHEAD
 from spark_analysis.measures.packets import PACKETS, addressed
 from spark_analysis.measures.runs import END_NS, Facts, Outage, crashes, facts, silences
 from spark_analysis.measures.subscriptions import SUBSCRIPTIONS
@@ -79,7 +82,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(3, "79718d8d863c")
+VERSION: Final = Version(3, "4e0397388862")
 
 MOST: Final = 12
 """Nodes and links in the table of places."""
@@ -118,10 +121,12 @@ def lost(inputs: Inputs) -> Rows:
     clues = _missing(inputs, missing).unionByName(_hops(inputs, events), allowMissingColumns=True)
     clues = clues.unionByName(logs.join(events, EVENT, "left_semi"), allowMissingColumns=True)
     around = conditions(inputs)
-    return (
-        clues.select(*(sf.col(field.name).cast(field.dataType) for field in _CLUES))
-        .groupBy(*EVENT)
-        .applyInArrow(_explained(around, logged), LOST.schema)
+    return of_groups(
+        clues.select(*(sf.col(field.name).cast(field.dataType) for field in _CLUES)),
+        keys=EVENT,
+        order=("time_ns", "node_id"),
+        make=lambda rows: _of_event(rows, around, logged),
+        schema=LOST.schema,
     )
 
 
@@ -185,7 +190,7 @@ def losses(inputs: Inputs) -> tuple[DataFrame, frozenset[str]]:
     schema = StructType([field for field in _CLUES if field.name in _LOGGED])
     types = to_arrow_schema(schema)
     for run in inputs.runs:
-        table = _log(run, schema)
+        table = _log(run, types)
         if table is not None:
             logged.add(run.name)
             parts.append(table)
@@ -202,23 +207,21 @@ _LOGGED: Final = frozenset(
 )
 
 
-def _log(run: Run, schema: StructType) -> pa.Table | None:
+def _log(run: Run, types: pa.Schema) -> pa.Table | None:
     """Return a run's log; None if there is none, or it is damaged."""
-    import pandas as pd  # not by every worker of Spark
-
+    names = {node.name: node.id for node in run.scenario.nodes}
+    names |= {point.name: point.broker for point in run.scenario.access_points}
+    text = pa.schema([(name, pa.string()) for name in COLUMNS if name not in types.names])
+    as_logged = csv.ConvertOptions(column_types=pa.unify_schemas([text, types]), null_values=[])
     try:
-        log = pd.read_csv(run.folder.losses, keep_default_na=False)
-        names = {node.name: node.id for node in run.scenario.nodes}
-        names |= {point.name: point.broker for point in run.scenario.access_points}
-        more: dict[str, Any] = {
-            "run": run.name,
-            "clue": _LOSS,
-            "node_id": [names[name] for name in log["sender"]],
-            "nodes": pd.Series(
-                [[names[name] for name in text.split()] for text in log["receivers"]], dtype=object
-            ),
+        log = csv.read_csv(run.folder.losses, convert_options=as_logged)
+        columns: dict[str, Any] = {name: log[name] for name in log.column_names} | {
+            "run": pa.repeat(pa.scalar(run.name), len(log)),
+            "clue": pa.repeat(pa.scalar(_LOSS), len(log)),
+            "node_id": [names[sender.as_py()] for sender in log["sender"]],
+            "nodes": [[names[name] for name in row.as_py().split()] for row in log["receivers"]],
         }
-        return typed(log.assign(**more), schema)
+        return pa.table([columns[name] for name in types.names], schema=types)
     except (OSError, ValueError, KeyError):
         return None
 
@@ -236,13 +239,13 @@ def conditions(inputs: Inputs) -> dict[str, Conditions]:
         if not on or node == originator:
             known.setdefault(run, set()).add((node, originator))
     kinds: dict[str, set[int]] = {}
-    for run, kind in inputs.of(PACKETS).select("run", "kind").distinct().collect():
-        kinds.setdefault(run, set()).add(kind)
-    rows = {row.run: row for row in inputs.once(facts)}
+    for row in inputs.collected(OVERHEAD).select(["run", "kind"]).to_pylist():
+        kinds.setdefault(row["run"], set()).add(row["kind"])
+    known_facts = {facts_row.run: facts_row for facts_row in inputs.once(facts)}
     return {
         run.name: _conditions(
             run,
-            rows[run.name],
+            known_facts[run.name],
             [outage for outage in inputs.once(crashes) if outage.run == run.name],
             [outage for outage in inputs.once(silences) if outage.run == run.name],
             frozenset(known.get(run.name, ())),
@@ -303,51 +306,38 @@ def _by_node(outages: Sequence[Outage]) -> Mapping[int, Sequence[tuple[int, int]
     return spans
 
 
-_MISSED: Final = ("receiver", "client", "published_ns", "until_ns", "settled", "nodes")
-_CAPTURED: Final = (
+_CAPTURED: Final = attrgetter(
     *("time_ns", "node_id", "sent", "source", "target", "hops", "destination", "nodes"),
 )
-_OF_LOG: Final = ("time_ns", "node_id", "hops", "destination", "cause", "nodes")
+_OF_LOG: Final = attrgetter("time_ns", "node_id", "hops", "destination", "cause", "nodes")
 
 
-def _explained(
-    around: Mapping[str, Conditions], logged: frozenset[str]
-) -> Callable[[pa.Table], pa.Table]:
-    """Return the function that makes an event's rows from its clues."""
-
-    def of_event(table: pa.Table) -> pa.Table:
-        run = table["run"][0].as_py()
-        rows = _rows(table, around[run], run in logged)
-        return pa.Table.from_pylist(list(rows), schema=to_arrow_schema(LOST.schema))
-
-    return of_event
-
-
-def _rows(table: pa.Table, around: Conditions, has_log: bool) -> Iterator[dict[str, Any]]:
-    table = table.sort_by([("time_ns", "ascending"), ("node_id", "ascending")])
-
-    def of(clue: str, *names: str) -> Iterator[tuple[Any, ...]]:
-        chosen = table.filter(pc.field("clue") == clue)
-        return zip(*(chosen[name].to_pylist() for name in names), strict=True)
-
-    missing = list(of(_MISSING, *_MISSED))
-    hops = [Hop(*values) for values in of(_HOP, *_CAPTURED)]
-    log = [Loss(*values) for values in of(_LOSS, *_OF_LOG)] if has_log else None
-    publisher = table["publisher"][0].as_py()
-    event = {name: table[name][0].as_py() for name in EVENT}
-    _, _, published_ns, _, _, due = missing[0]
-    trace = EventTrace(around, publisher, published_ns, set(due), hops, log)
+def _of_event(
+    rows: Iterator[Any], scenarios: Mapping[str, Conditions], logged: Container[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield an event's rows from its clues."""
+    clues: dict[str, list[Any]] = {_MISSING: [], _HOP: [], _LOSS: []}
+    for row in rows:
+        clues[row.clue].append(row)
+    first = clues[_MISSING][0]
+    around = scenarios[first.run]
+    hops = [Hop(*_CAPTURED(row)) for row in clues[_HOP]]
+    log = [Loss(*_OF_LOG(row)) for row in clues[_LOSS]] if first.run in logged else None
+    trace = EventTrace(around, first.publisher, first.published_ns, set(first.nodes), hops, log)
     places: dict[tuple[int, int], Lost] = {}
-    for receiver, client, _, until_ns, settled, _ in missing:
-        key = receiver, until_ns or END_NS
+    for row in clues[_MISSING]:
+        key = row.receiver, row.until_ns or END_NS
         place = places[key] = places.get(key) or trace.lost(*key)
         x, y = around.position(place.node, place.time_ns)
-        yield event | {
-            "receiver": receiver,
-            "client": client,
-            "local": receiver == publisher,
-            "time": (published_ns - around.epoch_ns) / 1e9,
-            "settled": settled,
+        yield {
+            "run": row.run,
+            "publisher": row.publisher,
+            "sequence": row.sequence,
+            "receiver": row.receiver,
+            "client": row.client,
+            "local": row.receiver == row.publisher,
+            "time": (row.published_ns - around.epoch_ns) / 1e9,
+            "settled": row.settled,
             "cause": str(place.cause),
             "node_id": place.node,
             "following": place.following,

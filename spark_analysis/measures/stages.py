@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from nodeapp.kinds import ClientKind, Role
 from nodeapp.pubsub.registry import kinds_of
@@ -47,6 +47,7 @@ from spark_analysis.captures.schemas import (
     column,
     run_schema,
 )
+from spark_analysis.engine.groups import of_groups
 from spark_analysis.measures.columns import EVENT, PAIR
 from spark_analysis.measures.packets import addressed, category, kind_name
 
@@ -242,7 +243,7 @@ def steps(frames: DataFrame, nodes: DataFrame) -> DataFrame:
             "port_dst",
         )
     )
-    return seen.groupBy(*EVENT).applyInArrow(_of_event, STEPS).to(STEPS)
+    return of_groups(seen, EVENT, ("time_ns", "node_id"), _of_event, STEPS)
 
 
 def _address(nodes: DataFrame, ip: str, node_id: str) -> DataFrame:
@@ -251,29 +252,30 @@ def _address(nodes: DataFrame, ip: str, node_id: str) -> DataFrame:
     )
 
 
-def _of_event(table: pa.Table) -> pa.Table:
-    """Return the steps of one event of one run from the frames that carry it."""
-    table = table.sort_by([("time_ns", "ascending"), ("node_id", "ascending")])
-    run, publisher, sequence = (table[name][0].as_py() for name in EVENT)
-    columns = ("node_id", "time_ns", "kind", "sent", "source", "target", "hops", "destination")
-    frames = map(Seen, *(table[name].to_pylist() for name in (*columns, "port_dst")))
-    rows: list[dict[str, Any]] = [
-        {
-            "run": run,
-            "publisher": publisher,
-            "sequence": sequence,
-            "receiver": receiver,
-            "client": client,
-            "step": index,
-            "stage": str(step.stage),
-            "node_id": step.node,
-            "hops": step.hops,
-            "seconds": step.seconds,
-        }
-        for receiver, client, chain in trace(frames, publisher)
-        for index, step in enumerate(chain)
-    ]
-    return pa.Table.from_pylist(rows, schema=to_arrow_schema(STEPS))
+def _of_event(rows: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the steps of one event of one run from the frames that carry it."""
+    first = next(rows)
+    frames = (Seen(*_SEEN(row)) for row in chain((first,), rows))
+    for receiver, client, chained in trace(frames, first.publisher):
+        for index, step in enumerate(chained):
+            yield {
+                "run": first.run,
+                "publisher": first.publisher,
+                "sequence": first.sequence,
+                "receiver": receiver,
+                "client": client,
+                "step": index,
+                "stage": str(step.stage),
+                "node_id": step.node,
+                "hops": step.hops,
+                "seconds": step.seconds,
+            }
+
+
+_SEEN: Final = attrgetter(
+    *("node_id", "time_ns", "kind", "sent", "source", "target", "hops", "destination", "port_dst")
+)
+"""What `Seen` has of a frame."""
 
 
 def stages(steps: DataFrame) -> DataFrame:

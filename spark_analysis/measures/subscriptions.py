@@ -8,20 +8,20 @@ is back (`measures.runs`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from nodeapp.client_port import LEASE
 from nodeapp.events import Filter, Subscription
 from nodeapp.kinds import ClientKind
 from nodeapp.wire import WireError, decode_body
 from spark_analysis.captures.schemas import BINARY, CLIENT, INT, LONG, STRING, column, run_schema
+from spark_analysis.engine.groups import of_groups
 from spark_analysis.engine.tables import Kept, Table
 from spark_analysis.measures.clients import REQUESTS
 from spark_analysis.measures.measure import Measure, Version
@@ -30,7 +30,7 @@ from spark_analysis.measures.runs import Outage, crashes
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(1, "3385f86861b0")
+VERSION: Final = Version(1, "28d0ae22e7d2")
 
 
 LEASE_NS: Final = int(LEASE * 1e9)
@@ -155,42 +155,37 @@ def subscriptions(requests: DataFrame, crashes: Sequence[Outage] = ()) -> DataFr
     changes = requests.filter(
         sf.col("kind").isin(int(ClientKind.SUBSCRIBE), int(ClientKind.UNSUBSCRIBE))
     )
-    stretches = (
-        changes.select("run", "node_id", "time_ns", "client", "kind", "sequence", "body")
-        .groupBy("run", "node_id")
-        .applyInArrow(lambda table: _of_node(table, by_node), SUBSCRIPTIONS.schema)
+    return of_groups(
+        changes.select("run", "node_id", "time_ns", "client", "kind", "sequence", "body"),
+        keys=("run", "node_id"),
+        order=("time_ns",),
+        make=lambda rows: _of_node(rows, by_node),
+        schema=SUBSCRIPTIONS.schema,
     )
-    return stretches.to(SUBSCRIPTIONS.schema)
 
 
 def _of_node(
-    table: pa.Table, crashes: Mapping[tuple[str, int], Sequence[tuple[int, int]]]
-) -> pa.Table:
-    """Return the subscriptions of one node of one run from its requests."""
-    rows = table.sort_by("time_ns").to_pylist()
+    rows: Iterator[Any], crashes: Mapping[tuple[str, int], Sequence[tuple[int, int]]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the subscriptions of one node of one run from its requests."""
+    first = next(rows)
     requests = (
-        Request(row["time_ns"], row["client"], row["kind"], row["sequence"], row["body"])
-        for row in rows
+        Request(row.time_ns, row.client, row.kind, row.sequence, row.body)
+        for row in chain((first,), rows)
     )
-    subscribed = intervals(requests, crashes.get((rows[0]["run"], rows[0]["node_id"]), ()))
-    return pa.Table.from_pylist(
-        [
-            {
-                "run": rows[0]["run"],
-                "node_id": rows[0]["node_id"],
-                "client": interval.client,
-                "subscription": interval.number,
-                "filter": str(interval.subscription.filter),
-                "topic": interval.subscription.filter.topic,
-                "body": interval.subscription.encode(),
-                "from_ns": interval.from_ns,
-                "until_ns": interval.until_ns,
-                "renewals": interval.renewals,
-            }
-            for interval in subscribed
-        ],
-        schema=to_arrow_schema(SUBSCRIPTIONS.schema),
-    )
+    for interval in intervals(requests, crashes.get((first.run, first.node_id), ())):
+        yield {
+            "run": first.run,
+            "node_id": first.node_id,
+            "client": interval.client,
+            "subscription": interval.number,
+            "filter": str(interval.subscription.filter),
+            "topic": interval.subscription.filter.topic,
+            "body": interval.subscription.encode(),
+            "from_ns": interval.from_ns,
+            "until_ns": interval.until_ns,
+            "renewals": interval.renewals,
+        }
 
 
 def roles(tables: RunTables) -> tuple[frozenset[int], frozenset[int]]:

@@ -58,6 +58,7 @@ class SweepFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._points = folder / "points"
+        self._rows: dict[str, dict[str, Any]] = {}
         try:
             there = {path.name for path in folder.iterdir()} if folder.exists() else set()
         except OSError as error:
@@ -141,18 +142,21 @@ class SweepFolder:
         return self.path(fit[0])
 
     def row(self, point: RunPoint) -> dict[str, Any]:
-        """Return the row of a finished point.
+        """Return the row of a finished point, which is read once.
 
         `seed` numbers the repetition; the seed of the scenario, if another (`SweepSpec.draws`),
         is in a column `drawn`.  Raises `SweepError`.
         """
-        try:
-            (row,) = pq.read_table(self._summary(point)).to_pylist()
-        except (pa.ArrowException, OSError, ValueError):
+        if point.key not in self._rows:
             path = self._summary(point)
-            raise SweepError(f"{path} is damaged: remove it, and its point is run again") from None
-        kept = {"kept_real_time": self._kept(point)} if point.in_real_time else {}
-        return {**row, **_of_point(point), **kept}
+            try:
+                (row,) = pq.ParquetFile(path).read(use_threads=False).to_pylist()
+            except (pa.ArrowException, OSError, ValueError):
+                remedy = "remove it, and its point is run again"
+                raise SweepError(f"{path} is damaged: {remedy}") from None
+            kept = {"kept_real_time": self._kept(point)} if point.in_real_time else {}
+            self._rows[point.key] = {**row, **_of_point(point), **kept}
+        return self._rows[point.key]
 
     def _kept(self, point: RunPoint) -> bool | None:
         """Return whether a run kept real time; None if that is not known."""

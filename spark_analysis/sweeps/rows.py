@@ -40,9 +40,10 @@ def write_summaries(
     # The summary first: it is made from the deliveries, which are cached by then.
     summary, *delays = tables_of(spark, folders, (SUMMARY_TABLE, DELAY)[: 1 + deliveries])
     for delay in delays:
-        remote = delay.filter(pc.invert(delay["local"]))
+        remote = marked(delay.filter(pc.invert(delay["local"])))
         for folder in folders:
             _write(remote, folder, DELIVERIES, (*DELIVERY_KEY, "delay"))
+    summary = marked(summary)
     for folder in folders:
         _write(summary, folder, SUMMARY, summary.column_names)
 
@@ -51,7 +52,7 @@ def _write(table: pa.Table, folder: Path, name: str, columns: Sequence[str]) -> 
     path = folder / "metrics" / name
     scratch = path.with_suffix(".tmp")
     rows = table.filter(pc.equal(table["run"], pa.scalar(folder.name))).select(list(columns))
-    pq.write_table(marked(rows), scratch)
+    pq.write_table(rows, scratch)
     scratch.replace(path)
 
 
