@@ -21,7 +21,15 @@ from spark_analysis.measures.stages import DelayStage
 from spark_analysis.report import svg
 from spark_analysis.report.comparison import delay_curves
 from spark_analysis.report.confidence import Interval
-from spark_analysis.report.figures import STEPS, WIDTH, Array, Drawing, empty_drawing, formatted
+from spark_analysis.report.figures import (
+    STEPS,
+    WIDTH,
+    Array,
+    Drawing,
+    empty_drawing,
+    formatted,
+    stacked_bars,
+)
 from spark_analysis.report.quantities import count, printable, seconds, share
 
 COLOURS = (svg.BLUE, svg.ORANGE)
@@ -175,26 +183,16 @@ def stages(sides: Sequence[Side]) -> Drawing:
     with svg.style():
         figure = svg.new_figure(WIDTH, 240)
         axes = figure.add_subplot()
-        left = np.zeros(len(sides))
-        for column, stage in enumerate(DelayStage):
-            axes.barh(
-                range(len(sides)), totals[:, column], left=left, height=0.55,
-                color=STAGES[stage][1], edgecolor=svg.PAPER, linewidth=0.8,
-                label=STAGES[stage][0],
-            )  # fmt: skip
-            left += totals[:, column]
-        for index, total in enumerate(left):
-            axes.annotate(
-                seconds(total), (total, index), xytext=(4, 0), textcoords="offset points",
-                va="center", fontsize=11,
-            )  # fmt: skip
-        axes.set_yticks(range(len(sides)), [printable(side.name) for side in sides])
-        axes.set_ylim(len(sides) - 0.5, -0.5)
-        axes.set_xlim(0, 1.2 * float(left.max()))
+        labels, colours = zip(*(STAGES[stage] for stage in DelayStage), strict=True)
+        stacked_bars(
+            axes,
+            [printable(side.name) for side in sides],
+            dict(zip(labels, totals.T, strict=True)),
+            colours=colours,
+            texts=[seconds(total) for total in totals.sum(axis=1)],
+        )
         formatted(axes.xaxis, seconds)
         axes.set_xlabel("mean delay of a delivery")
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
         figure.legend(loc="outside upper left", ncols=3)
     description = " ".join(
         f"{side.name}: "

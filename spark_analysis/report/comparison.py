@@ -25,6 +25,7 @@ from spark_analysis.report.figures import (
     empty_drawing,
     formatted,
     positive,
+    stacked_bars,
 )
 from spark_analysis.report.metric import Metric
 from spark_analysis.report.quantities import count, number, printable, seconds, share
@@ -262,28 +263,13 @@ def overhead_bars(
     with svg.style():
         figure = svg.new_figure(WIDTH, _bars_height(len(names)) + 24)
         axes = figure.add_subplot()
-        left = np.zeros(len(names))
-        for index, kind in enumerate(kinds):
-            axes.barh(
-                range(len(names)), per_event[:, index], left=left, height=0.62,
-                color=svg.SERIES[index % len(svg.SERIES)], edgecolor=svg.PAPER, linewidth=0.8,
-                hatch="" if index < len(svg.SERIES) else "////", label=printable(kind),
-            )  # fmt: skip
-            left += per_event[:, index]
-        for index, total in enumerate(totals):
-            axes.annotate(
-                number(total) if delivered[index] else "nothing delivered", (total, index),
-                xytext=(4, 0), textcoords="offset points", va="center", fontsize=11,
-            )  # fmt: skip
-        axes.set_yticks(range(len(names)), list(names))
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.set_xlim(0, 1.2 * float(totals.max()))
+        texts = [
+            number(total) if got else "nothing delivered"
+            for total, got in zip(totals, delivered, strict=True)
+        ]
+        by_kind = dict(zip(map(printable, kinds), per_event.T, strict=True))
+        stacked_bars(axes, names, by_kind, texts=texts)
         axes.set_xlabel("frames per delivered event")
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
         figure.legend(loc="outside upper right", ncols=3)
-    description = " ".join(
-        f"{name}: {number(total) if got else 'nothing delivered'}."
-        for name, total, got in zip(names, totals, delivered, strict=True)
-    )
+    description = " ".join(f"{name}: {text}." for name, text in zip(names, texts, strict=True))
     return Drawing(figure, title, caption, description)

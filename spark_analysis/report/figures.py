@@ -173,6 +173,46 @@ def delivery_over_time(
     return Drawing(figure, title, caption, description)
 
 
+def look(index: int) -> dict[str, Any]:
+    """Return colour and hatch of the bar at an index; no two of twelve are the same."""
+    return {
+        "color": svg.SERIES[index % len(svg.SERIES)],
+        "hatch": "" if index < len(svg.SERIES) else "////",
+    }
+
+
+def stacked_bars(
+    axes: Axes,
+    names: Sequence[str],
+    parts: Mapping[str, Array],
+    *,
+    colours: Sequence[str] = (),
+    texts: Sequence[str] = (),
+) -> None:
+    """Draw a bar for each name, from the top, in parts; `texts` are written at their ends.
+
+    `parts` has the values of each part by its label, one for each name.
+    """
+    end = np.zeros(len(names))
+    for index, (label, values) in enumerate(parts.items()):
+        colour = {"color": colours[index]} if colours else {}
+        axes.barh(
+            range(len(names)), values, left=end, height=0.62, edgecolor=svg.PAPER, linewidth=0.8,
+            label=label, **(look(index) | colour),
+        )  # fmt: skip
+        end = end + values
+    for index, text in enumerate(texts):
+        axes.annotate(
+            text, (end[index], index), xytext=(4, 0), textcoords="offset points", va="center",
+            fontsize=11,
+        )  # fmt: skip
+    axes.set_yticks(range(len(names)), list(names))
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlim(0, max((1.2 if texts else 1.08) * float(end.max()), 1e-3))
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
+
+
 def _stacked(axes: Axes, middle: Array, width: Array, received: Array, missing: Array) -> None:
     """Draw received deliveries, with missing ones, if there are any, on top."""
     axes.bar(middle, received, 0.86 * width, color=svg.BLUE, label="received")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.ticker import MaxNLocator
 
 from spark_analysis.report import svg
-from spark_analysis.report.figures import STEPS, WIDTH, Array, Drawing
+from spark_analysis.report.figures import STEPS, WIDTH, Array, Drawing, look, stacked_bars
 from spark_analysis.report.quantities import count, number
 
 HEIGHT: Final = 460
@@ -19,14 +19,6 @@ MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 _LARGEST: Final = 260.0
 """Square points of the largest mark."""
 _SMALLEST: Final = 14.0
-
-
-def look(index: int) -> dict[str, Any]:
-    """Return colour and hatch of the cause at an index; no two of twelve are the same."""
-    return {
-        "color": svg.SERIES[index % len(svg.SERIES)],
-        "hatch": "" if index < len(svg.SERIES) else "////",
-    }
 
 
 def over_time(start: Array, width: float, missing: Mapping[str, npt.NDArray[np.int64]]) -> Drawing:
@@ -67,22 +59,13 @@ def by_point(names: Sequence[str], expected: Array, missing: Mapping[str, Array]
     with svg.style():
         figure = svg.new_figure(WIDTH, 120 + 26 * len(names))
         axes = figure.add_subplot()
-        left = np.zeros(len(names))
-        for index, (cause, numbers) in enumerate(missing.items()):
-            shares = np.divide(
-                100 * numbers, expected, out=np.zeros(len(names)), where=expected > 0
-            )
-            axes.barh(
-                range(len(names)), shares, left=left, height=0.62, edgecolor=svg.PAPER,
-                linewidth=0.4, label=cause, **look(index),
-            )  # fmt: skip
-            left = left + shares
-        axes.set_yticks(range(len(names)), list(names))
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.set_xlim(0, max(1.08 * float(left.max()), 1e-3))
+        none = np.zeros(len(names))
+        shares = {
+            cause: np.divide(100 * numbers, expected, out=none.copy(), where=expected > 0)
+            for cause, numbers in missing.items()
+        }
+        stacked_bars(axes, names, shares)
         axes.set_xlabel("missing, % of deliveries")
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
         figure.legend(loc="outside upper center", ncols=2)
     return Drawing(
         figure,
