@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +20,7 @@ from nodeapp.parameters import suggestion
 from spark_analysis.agreement import text
 from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, AgreementOutcome
 from testbed import completing
-from testbed.ahead import Analyst, possible
-from testbed.comparing import compare_folders, keep_session
+from testbed.ahead import Analyst
 from testbed.display import RunDisplay, Terminal
 from testbed.options import (
     FAILED,
@@ -139,23 +138,17 @@ def _compared(
     scenario: Scenario, chosen: Sequence[Backend], count: int, folder: Path, *, until_decided: bool
 ) -> list[WrittenComparison]:
     """Run and compare `count` repeats, and more `until_decided`."""
-    with Analyst(folder) as analyst, ExitStack() as stack:
-        ahead = analyst if possible() else None
-        under_way = ahead.start if ahead is not None else _nothing
-        folders = _run(scenario, chosen, count, folder, under_way)
+    with Analyst(folder) as analyst:
+        folders = _run(scenario, chosen, count, folder, analyst.start)
         while True:
-            if ahead is not None:
-                RunFolder(folder).give_to_caller()
-                written = ahead.compare(folders, names(chosen), folder)
-            else:
-                keep_session(stack)
-                written = compare_folders(folders, names(chosen), folder)
+            RunFolder(folder).give_to_caller()
+            written = analyst.compare(folders, names(chosen), folder)
             needed = max((pair.agreement.needed or 0 for pair in written), default=0)
             more = enough(len(folders), needed)
             if not until_decided or more <= len(folders):
                 return written
             console.print(f"not decided after {len(folders)} repeats: {more} to try")
-            folders += _run(scenario, chosen, more, folder, under_way, len(folders))
+            folders += _run(scenario, chosen, more, folder, analyst.start, len(folders))
 
 
 def enough(repeats: int, needed: int) -> int:
@@ -194,9 +187,6 @@ def _backends(text: str) -> list[Backend]:
         GuestBackend(by_name[name.removesuffix(SUFFIX)]) if name.endswith(SUFFIX) else by_name[name]
         for name in requested
     ]
-
-
-def _nothing() -> None: ...
 
 
 def _run(

@@ -12,7 +12,8 @@ returns the outcome.  It then waits for further orders, with the same Spark.
     a pipe of its own    the pickled result of each order
 
 It is a process rather than a thread so that it can have a priority, needs no root
-(`emulation.caller`), and cannot disturb the loop that watches the run.
+(`emulation.caller`), and cannot disturb the loop that watches the run.  If output is captured,
+which another process could not write to, the command's own process carries out the orders.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ class AnalysisOutcome(NamedTuple):
     flaws: list[str]
 
 
-def possible() -> bool:
+def _possible() -> bool:
     """Return whether another process can write to this one's output: not if that is captured."""
     return sys.stderr is sys.__stderr__ and sys.stdout is sys.__stdout__
 
 
 class Analyst:
-    """A process ready to analyse runs; a context manager that ends it."""
+    """Analyses runs in a process that is made ready for it; a context manager that ends it."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """`folder` is where it writes."""
@@ -72,6 +73,7 @@ class Analyst:
         self._answers: IO[bytes] | None = None
         self._idle = False
         """The process has no order to carry out, and has the priority of the command."""
+        self._here = ExitStack()
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
         self._share = _share()
 
@@ -83,8 +85,8 @@ class Analyst:
         self.close()
 
     def start(self) -> None:
-        """Start the process unless it was started.  Called by the main thread."""
-        if self._process is not None:
+        """Start the process unless it was started, or can't be.  Called by the main thread."""
+        if self._process is not None or not _possible():
             return
         ours, theirs = os.pipe()
         self._answers = os.fdopen(ours, "rb")
@@ -146,6 +148,8 @@ class Analyst:
         from nodeapp.installation import PROGRAM
         from testbed.options import fail
 
+        if not _possible():
+            return _ORDERS[order](self._here, **arguments)
         self.start()
         self._idle = False
         assert self._process is not None
@@ -172,6 +176,7 @@ class Analyst:
 
     def close(self) -> None:
         """End it; Java ends when it has lost its parent."""
+        self._here.close()
         if self._answers is not None:
             self._answers.close()
         if self._process is None:

@@ -28,8 +28,7 @@ from spark_analysis.sweeps.folder import RUNNING, SweepFolder, alone
 from spark_analysis.sweeps.spec import VIRTUAL, RunPoint, SweepSpec, points
 from spark_analysis.sweeps.sweep import SweepOutcome
 from spark_analysis.sweeps.tasks import note_failure, ran
-from testbed.ahead import Analyst, possible
-from testbed.comparing import analyse_reproduction, analyse_sweep
+from testbed.ahead import Analyst
 from testbed.display import RunDisplay
 from testbed.options import LOCAL, USAGE, console, fail
 
@@ -60,9 +59,7 @@ def run_campaign(spec: SweepSpec, folder: Path, master: str, *, keep_packets: bo
         with sweep.alone():
             sweep.note(spec)
         RunFolder(folder).give_to_caller()
-        analyse = partial(
-            analyst.sweep if possible() else analyse_sweep, folder, keep_packets=keep_packets
-        )
+        analyse = partial(analyst.sweep, folder, keep_packets=keep_packets)
         _run(missing(), backend, analyst, analyse)
         return analyse()
 
@@ -87,13 +84,7 @@ def run_reproduction(
         folder.mkdir(parents=True)
         RunFolder(folder).give_to_caller()
     with alone(folder, RUNNING), Analyst(folder) as analyst:
-        analyse = partial(
-            analyst.reproduction if possible() else analyse_reproduction,
-            paper.key,
-            preset.name,
-            folder,
-            published,
-        )
+        analyse = partial(analyst.reproduction, paper.key, preset.name, folder, published)
         _run(in_real_time(plan, known), backend, analyst, analyse)
         analyse()
 
@@ -125,13 +116,12 @@ def _run(
     analyse: Callable[[], object],
 ) -> None:
     """Run points into their folders, and `analyse` now and then.  Raises as `run_campaign`."""
-    under_way = analyst.start if possible() else _nothing
     begun = analysed = time.monotonic()
     for number, (path, point) in enumerate(to_run):
         _await_others()
         left = _left(len(to_run) - number, number, time.monotonic() - begun, point.duration)
         console.say(f"run {number + 1} of {len(to_run)}, {about(left)} left: {point}")
-        with RunDisplay(console, point.duration, under_way=under_way) as display:
+        with RunDisplay(console, point.duration, under_way=analyst.start) as display:
             run_point(path, point, backend, display)
         if time.monotonic() - analysed > BETWEEN and number + 1 < len(to_run):
             analyse()
@@ -166,6 +156,3 @@ def run_point(path: Path, point: RunPoint, backend: Backend, display: RunDisplay
         note_failure(path, error)
     finally:
         run.give_to_caller()
-
-
-def _nothing() -> None: ...

@@ -15,7 +15,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.vm.waiting import WITHOUT_PROMPT, all_backends
 from nodeapp.installation import PROGRAM
 from nodeapp.parameters import suggestion
-from testbed.ahead import AnalysisOutcome, Analyst, possible
+from testbed.ahead import AnalysisOutcome, Analyst
 from testbed.display import RunDisplay, warn_of_infidelity
 from testbed.live.page import Live, tell_address
 from testbed.options import (
@@ -48,7 +48,7 @@ from testbed.options import (
     scenario_of,
     settings_of,
 )
-from testbed.outcome import flaws, note_failure, outcome, print_json
+from testbed.outcome import note_failure, outcome, print_json
 
 MaybeTopology = Annotated[str | None, TOPOLOGY_ARGUMENT]
 MaybeProtocol = Annotated[str | None, PROTOCOL_ARGUMENT]
@@ -194,8 +194,6 @@ def _execute(
         fail(f"cannot write a run folder under {runs}: {error.strerror}; name another with --runs")
     folder.give_to_caller()  # whose analysis writes there
     with Analyst(folder.path) as analyst:
-        ahead = analyst if analyze and possible() else None
-
         def prompt(run: LiveRun) -> None:
             shown.await_address(ADDRESS_LIMIT)
             assert interact is not None
@@ -204,12 +202,12 @@ def _execute(
         def under_way() -> None:
             if live:
                 shown.start(folder.path, tell_address)
-            if ahead is not None:
-                ahead.start()
+            if analyze:
+                analyst.start()
 
         with Live() as shown:
             _perform(scenario, backend, folder, prompt if interact else None, under_way)
-        _conclude(folder, analyze, end, ahead)
+        _conclude(folder, end, analyst if analyze else None)
 
 
 def _perform(
@@ -253,20 +251,13 @@ def _tell_folder(folder: RunFolder) -> None:
     console.say(f"run folder: {folder.path}")
 
 
-def _conclude(folder: RunFolder, analyze: bool, end: _End, ahead: Analyst | None) -> None:
-    """Analyse the run if wanted, print the outcome, and fail if it is not good enough."""
+def _conclude(folder: RunFolder, end: _End, analyst: Analyst | None) -> None:
+    """Have the run analysed if wanted, print the outcome, and fail if it is not good enough."""
     analysis = None
     folder.give_to_caller()
     try:
-        if ahead is not None:
-            analysis = ahead.analyse(folder.path, quiet=console.quiet)
-        elif analyze:
-            # Spark and its packages: not in the virtual machine, and a second to load.
-            from testbed.analyze import analyse_folders
-
-            reports = analyse_folders([folder.path])
-            result = outcome(read_run(folder.path), reports)
-            analysis = AnalysisOutcome(result, flaws([result]))
+        if analyst is not None:
+            analysis = analyst.analyse(folder.path, quiet=console.quiet)
         else:
             warn_of_infidelity(console, read_run(folder.path))
     except KeyboardInterrupt:

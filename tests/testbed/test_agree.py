@@ -275,7 +275,6 @@ def test_another_radio_is_found_out(monkeypatch: pytest.MonkeyPatch, tmp_path: P
             assert serve([json.dumps([order, arguments])], answers, stack) == 0
             return pickle.loads(answers.getvalue())
 
-    monkeypatch.setattr(agree, "possible", lambda: True)
     monkeypatch.setattr(agree, "Analyst", Inside)
     monkeypatch.setattr(agree, "AT_FIRST", 2)
     monkeypatch.setattr(agree, "enough", lambda made, _: 3)

@@ -11,12 +11,19 @@ import psutil
 import pytest
 import typer
 
+import testbed.ahead
 from emulation.network import liveness
 from emulation.network.processes import await_condition
 from emulation.scenario.runfolder import RunFolder
 from testbed.ahead import Analyst
 from testbed.background import LOWEST
 from tests.emulation.backends.test_tap import quiet
+
+
+@pytest.fixture(autouse=True)
+def _not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a process started, although pytest captures output: by file descriptors, too."""
+    monkeypatch.setattr(testbed.ahead, "_possible", lambda: True)
 
 
 def ahead() -> psutil.Process:
