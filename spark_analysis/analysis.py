@@ -7,7 +7,6 @@ written to each run's `metrics` folder, whole or not at all.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +38,7 @@ from spark_analysis.measures.packets import UNDECODED
 from spark_analysis.measures.registry import MEASURES
 from spark_analysis.measures.summary import SUMMARY
 from spark_analysis.measures.versions import marked
+from spark_analysis.whole import whole
 
 
 def frames_folder(
@@ -203,15 +203,13 @@ def _beyond_budget(run: Run, load: pa.Table) -> Iterator[str]:
 
 
 def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:
-    """Write the run's rows of each table, each file whole or not at all."""
+    """Write the run's rows of each table."""
     try:
         for name, table in tables.items():
-            path = run.metrics / f"{name}.parquet"
-            scratch = path.with_name(f".{path.name}-{os.getpid()}")
             rows = table.filter(pc.field("run") == run.name)
-            # A sweep takes over the summary of its point.
-            pq.write_table(marked(rows) if name == SUMMARY.name else rows, scratch)
-            scratch.replace(path)
+            with whole(run.metrics / f"{name}.parquet") as unfinished:
+                # A sweep takes over the summary of its point.
+                pq.write_table(marked(rows) if name == SUMMARY.name else rows, unfinished)
     except OSError as error:
         reason = error.strerror or str(error)
         raise AnalysisError(f"cannot write in {run.metrics}: {reason}") from None

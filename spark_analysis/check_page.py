@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from spark_analysis.report.page import report_environment, write_html
+from spark_analysis.report.page import report_environment
 from spark_analysis.report.quantities import count, number, seconds
 from spark_analysis.report.text_table import TextTable
+from spark_analysis.whole import write_text
 
 
 def write_page(path: Path, outcome: Mapping[str, Any]) -> Path:
@@ -22,7 +23,7 @@ def write_page(path: Path, outcome: Mapping[str, Any]) -> Path:
         findings=[_finding(finding, path.parent) for finding in outcome["findings"]],
         tables=[_properties(outcome), _messages(outcome)],
     )  # fmt: skip
-    return write_html(path, html)
+    return write_text(path, html)
 
 
 def _facts(outcome: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -42,10 +42,9 @@ from spark_analysis.report.page import (
     FIGURES,
     numbered,
     report_environment,
-    whole,
     write_figures,
-    write_html,
 )
+from spark_analysis.whole import write_text
 
 COMPARISON: Final = "comparison.html"
 REPORT: Final = "report.html"
@@ -168,12 +167,12 @@ def write_summary(analysis: Analysis, run: Run) -> None:
     fidelity = None if run.fidelity is None else run.fidelity.kept_real_time
     more = {"kept_real_time": fidelity, "problems": list(RunTables(analysis, run).problems)}
     text = json.dumps(values | more, indent=1, ensure_ascii=False)
-    whole(run.results / "summary.json", text + "\n")
+    write_text(run.results / "summary.json", text + "\n")
     file = io.StringIO()
     writer = csv.DictWriter(file, list(values), lineterminator="\n")
     writer.writeheader()
     writer.writerow(values)
-    whole(run.results / "summary.csv", file.getvalue())
+    write_text(run.results / "summary.csv", file.getvalue())
 
 
 def _plain(value: Any) -> Any:
@@ -219,7 +218,7 @@ def write_report(analysis: Analysis, run: Run, figures: bool = False) -> Path:
             and (name == FRAMES_NAME or len(tables.table(name)))
         ],
     )  # fmt: skip
-    page = write_html(run.results / REPORT, html)
+    page = write_text(run.results / REPORT, html)
     if figures:
         write_figures(run.results / FIGURES, drawn)
     return page
@@ -243,7 +242,7 @@ def write_comparison(analysis: Analysis, path: Path, figures: bool = False) -> P
         links=links,
         figures=numbered(page.drawings),
     )  # fmt: skip
-    written = write_html(path, html)
+    written = write_text(path, html)
     if figures:
         write_figures(path.with_name(f"{path.stem}-{FIGURES}"), page.drawings)
     return written

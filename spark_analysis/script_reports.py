@@ -30,8 +30,9 @@ from spark_analysis.measures.script import (
 from spark_analysis.replay.packing import as_script
 from spark_analysis.replay.script import script_replay, shown
 from spark_analysis.report.fidelity_text import verdict_of
-from spark_analysis.report.page import numbered, report_environment, write_html
+from spark_analysis.report.page import numbered, report_environment
 from spark_analysis.report.quantities import seconds
+from spark_analysis.whole import write_text
 
 SCRIPT_TABLES: Final[tuple[ScriptTable, ...]] = (
     *(positions.POSITIONS, signals.SIGNALS, signals.PEERS, signals.ASSOCIATIONS),
@@ -49,7 +50,7 @@ def write(folder: Path, results: Path | None = None) -> Path:
     results = folder if results is None else results
     tables = make(folder, results / "metrics")
     try:
-        return write_html(results / "report.html", _render(folder, tables))
+        return write_text(results / "report.html", _render(folder, tables))
     except KeyError as error:
         raise AnalysisError(f"the record of {folder} is damaged: it has no {error}") from None
     except OSError as error:

@@ -23,6 +23,7 @@ from spark_analysis.report import page as report
 from spark_analysis.report.figures import Array
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.reports import REPORT, write_report
+from spark_analysis.whole import write_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,7 +109,7 @@ def write_page(agreement: Agreement, analysis: Analysis, path: Path) -> Path:
             if run.name in compared
         ],
     )  # fmt: skip
-    return report.write_html(path, html)
+    return write_text(path, html)
 
 
 def _delays(agreement: Agreement, analysis: Analysis) -> list[Array]:
@@ -161,9 +162,7 @@ def write_result(agreement: Agreement, path: Path) -> None:
             for side in (agreement.first, agreement.second)
         },
     }
-    unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(report.finite(value), indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_text(path, json.dumps(report.finite(value), indent=1) + "\n")
 
 
 def read_agreements(

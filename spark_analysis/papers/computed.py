@@ -46,6 +46,7 @@ from spark_analysis.sweeps.tasks import (
     run_job,
     stopped,
 )
+from spark_analysis.whole import whole, write_text
 
 ROWS: Final = "rows.json"
 CODE: Final = "code.json"
@@ -118,9 +119,7 @@ class PointTask:
             (self.folder / COST).write_text(f"{spent:.3f}\n", encoding="utf-8")
             if (made_by := code()) is not None:
                 (self.folder / CODE).write_text(made_by.model_dump_json() + "\n", encoding="utf-8")
-            scratch = self.folder / f".{ROWS}"
-            scratch.write_text(text + "\n", encoding="utf-8")
-            scratch.replace(self.folder / ROWS)
+            write_text(self.folder / ROWS, text + "\n")
         except Exception as error:  # noqa: BLE001  the other points go on
             note_failure(self.folder, error)
 
@@ -286,7 +285,6 @@ def _collect(plan: Sequence[ComputedPoint], folder: Path) -> Results:
             failures[str(point)] = f"{why} ({point_folder / FAILURE})"
     table = pd.DataFrame.from_records(rows)
     if len(table):
-        scratch = folder / f".{RESULTS}"
-        table.to_parquet(scratch, index=False)
-        scratch.replace(folder / RESULTS)
+        with whole(folder / RESULTS) as unfinished:
+            table.to_parquet(unfinished, index=False)
     return Results(table, failures)

@@ -23,6 +23,7 @@ from spark_analysis.papers.view import ReproductionView
 from spark_analysis.papers.wording import LEGEND, duration_of, seeds_of
 from spark_analysis.report import svg
 from spark_analysis.report.quantities import count
+from spark_analysis.whole import write_text
 
 LINES: Final = 119
 """Most lines of a page."""
@@ -52,9 +53,7 @@ def write_markdown(result: Reproduction, path: Path, command: str) -> Path:
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
-    scratch = path.with_name(f".{path.name}")
-    scratch.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
-    scratch.replace(path)
+    write_text(path, "\n".join(lines).rstrip() + "\n")
 
 
 def page_lines(

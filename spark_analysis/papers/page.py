@@ -14,6 +14,7 @@ from spark_analysis.papers.wording import JOINT, LEGEND, RULES, duration_of, see
 from spark_analysis.report import page as report
 from spark_analysis.report.quantities import count
 from spark_analysis.report.text_table import FileLink, TextTable
+from spark_analysis.whole import write_text
 
 PAGE: Final = "reproduction.html"
 
@@ -128,7 +129,7 @@ def write_page(result: Reproduction, shown: Sequence[Drawn], path: Path) -> Path
         claims=view.claims,
         variations=[(variation.name, reason) for variation, reason in view.variations],
     )  # fmt: skip
-    return report.write_html(path, html)
+    return write_text(path, html)
 
 
 def page_drawings(result: Reproduction) -> list[Drawn]:
@@ -173,4 +174,4 @@ def write_overview(results: Sequence[tuple[Reproduction, str]], path: Path) -> P
             for result, page in results
         ],
     )  # fmt: skip
-    return report.write_html(path, html)
+    return write_text(path, html)

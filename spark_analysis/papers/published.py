@@ -32,6 +32,7 @@ from spark_analysis.papers.kept import RUN
 from spark_analysis.papers.paper import Paper
 from spark_analysis.papers.planned import Part, Row, Rows
 from spark_analysis.report.quantities import count
+from spark_analysis.whole import whole
 
 GROUP: Final = "group"
 """Column with the group of the row's point."""
@@ -182,11 +183,10 @@ def _write(paper: Paper, study: str, rows: Sequence[Row], folder: Path) -> Path:
     table = pa.table(columns).replace_schema_metadata(metadata)
     if RUN in names:
         table = marked(table)
-    scratch = path.with_name(f".{path.name}")
-    pq.write_table(
-        table, scratch, compression="zstd", compression_level=9, write_page_checksum=True
-    )
-    scratch.replace(path)
+    with whole(path) as unfinished:
+        pq.write_table(
+            table, unfinished, compression="zstd", compression_level=9, write_page_checksum=True
+        )
     return path
 
 

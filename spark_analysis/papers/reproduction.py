@@ -39,10 +39,11 @@ from spark_analysis.papers.results import (
     joined,
 )
 from spark_analysis.papers.so_far import so_far_of, whole_seeds
-from spark_analysis.report.page import FIGURES, finite, whole, write_figures
+from spark_analysis.report.page import FIGURES, finite, write_figures
 from spark_analysis.report.quantities import count
 from spark_analysis.sweeps.spec import VIRTUAL, RunPoint
 from spark_analysis.sweeps.sweep import Progress
+from spark_analysis.whole import whole, write_text
 
 FINDINGS: Final = "claims.json"
 RESULTS: Final = "results.parquet"
@@ -280,11 +281,10 @@ def write_results(result: Reproduction, folder: Path) -> Path:
         if len(judged.points)
     ]
     if tables:
-        scratch = folder / f".{RESULTS}"  # --so-far and a run may write the same folder
-        joined(tables).to_parquet(scratch, index=False)
-        scratch.replace(folder / RESULTS)
+        with whole(folder / RESULTS) as unfinished:
+            joined(tables).to_parquet(unfinished, index=False)
     text = json.dumps(finite(findings_of(result)), indent=1, default=str)
-    whole(folder / FINDINGS, text + "\n")
+    write_text(folder / FINDINGS, text + "\n")
     shown = page_drawings(result)
     page = write_page(result, shown, folder / PAGE)
     write_figures(folder / FIGURES, [(figure.name, figure.drawing) for figure in shown])

@@ -10,7 +10,6 @@ the whole font.
 from __future__ import annotations
 
 import functools
-import os
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -19,6 +18,8 @@ from typing import Any, Final
 import matplotlib
 from fontTools import subset
 from matplotlib import font_manager
+
+from spark_analysis.whole import whole
 
 FAMILY: Final = "DejaVu Sans of figures"
 _FILES: Final = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")
@@ -66,7 +67,6 @@ def _small(name: str) -> Path:
     for record in font["name"].names:
         if record.nameID in _FAMILY_NAMES:
             record.string = FAMILY
-    unfinished = path.with_suffix(f".{os.getpid()}")
-    subset.save_font(font, str(unfinished), options)
-    unfinished.replace(path)
+    with whole(path) as unfinished:
+        subset.save_font(font, str(unfinished), options)
     return path

@@ -54,20 +54,6 @@ def inline(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", html))  # noqa: S704
 
 
-def write_html(path: Path, html: str) -> Path:
-    """Write a page, whole or not at all, and return its path.  Raises OSError."""
-    return whole(path, html)
-
-
-def whole(path: Path, text: str) -> Path:
-    """Write a text, whole or not at all, and return its path.  Raises OSError."""
-    unfinished = path.with_name(path.name + ".part")
-    # Text from captures may hold halves of surrogate pairs, which UTF-8 cannot carry.
-    unfinished.write_bytes(text.encode("utf-8", errors="replace"))
-    unfinished.replace(path)
-    return path
-
-
 def numbered(drawings: Sequence[tuple[str, Drawing]]) -> list[NumberedFigure]:
     """Number drawings, each with a name of its own, for a page."""
     return [

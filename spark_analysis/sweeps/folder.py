@@ -28,6 +28,7 @@ from spark_analysis.measures.summary import SUMMARY as SUMMARY_TABLE
 from spark_analysis.sweeps.rows import DELIVERIES, SUMMARY, is_current, is_there
 from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, SweepSpec, points
 from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
+from spark_analysis.whole import whole, write_text
 
 SPEC: Final = "sweep.json"
 PAGE: Final = "sweep.html"
@@ -92,9 +93,7 @@ class SweepFolder:
     def note(self, spec: SweepSpec) -> None:
         """Note the spec, and the code that makes the rows of each protocol now."""
         noted = {**asdict(spec), "code": _code(points(spec))}
-        scratch = self.folder / f".{SPEC}"
-        scratch.write_text(json.dumps(noted, indent=1) + "\n", encoding="utf-8")
-        scratch.replace(self.folder / SPEC)
+        write_text(self.folder / SPEC, json.dumps(noted, indent=1) + "\n")
 
     def noted(self) -> tuple[SweepSpec, dict[str, list[str]]] | None:
         """Return the spec noted last and the hashes of the code then, by protocol.
@@ -169,10 +168,9 @@ class SweepFolder:
         if not rows:
             return pd.DataFrame()
         table = as_table(rows, plan, varied)
-        scratch = self.folder / f".{RESULTS}"
-        arrow = pa.Table.from_pandas(table, preserve_index=False)
-        write(arrow, RESULT_COLUMNS, scratch)
-        scratch.replace(self.folder / RESULTS)
+        with whole(self.folder / RESULTS) as unfinished:
+            arrow = pa.Table.from_pandas(table, preserve_index=False)
+            write(arrow, RESULT_COLUMNS, unfinished)
         return table
 
     def problem(self, point: RunPoint) -> str:

@@ -32,6 +32,7 @@ from spark_analysis.sweeps.differences import Difference, differences
 from spark_analysis.sweeps.folder import PAGE
 from spark_analysis.sweeps.spec import SweepSpec
 from spark_analysis.sweeps.sweep import SweepOutcome
+from spark_analysis.whole import write_text
 from topologies.catalog import topology_parameters
 
 MOST_RUNS: Final = 200
@@ -353,4 +354,4 @@ def write_page(
         settings=[(key, str(value)) for key, value in spec.settings.items()],
         command=spec.command(),
     )  # fmt: skip
-    return report.write_html(outcome.folder / PAGE, html)
+    return write_text(outcome.folder / PAGE, html)

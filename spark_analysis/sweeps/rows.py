@@ -20,6 +20,7 @@ from spark_analysis.analysis import tables_of
 from spark_analysis.measures.delay import DELAY, DELIVERY_KEY
 from spark_analysis.measures.summary import SUMMARY as SUMMARY_TABLE
 from spark_analysis.measures.versions import differences, marked, versions_of
+from spark_analysis.whole import whole
 
 SUMMARY: Final = "summary.parquet"
 """In a run's `metrics` folder: its row."""
@@ -49,11 +50,9 @@ def write_summaries(
 
 
 def _write(table: pa.Table, folder: Path, name: str, columns: Sequence[str]) -> None:
-    path = folder / "metrics" / name
-    scratch = path.with_suffix(".tmp")
     rows = table.filter(pc.equal(table["run"], pa.scalar(folder.name))).select(list(columns))
-    pq.write_table(rows, scratch)
-    scratch.replace(path)
+    with whole(folder / "metrics" / name) as unfinished:
+        pq.write_table(rows, unfinished)
 
 
 def is_there(path: Path) -> bool:

@@ -19,8 +19,9 @@ from spark_analysis.report import node_map, svg
 from spark_analysis.report.confidence import Interval
 from spark_analysis.report.curves import Quantity, multiples
 from spark_analysis.report.figures import delivery_over_time, overhead_by_kind
-from spark_analysis.report.page import report_environment, write_html
+from spark_analysis.report.page import report_environment
 from spark_analysis.report.text_table import TextTable
+from spark_analysis.whole import write_text
 from tests import browser as browsers
 from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.synthetic import MadeUpRun, make_analysis, make_run, make_scenario
@@ -141,7 +142,7 @@ def test_claims_show_their_verdicts_on_a_phone(browser: browsers.Browser, tmp_pa
         title="Claims of all papers", rules="", failures=[], papers=[paper]
     )  # fmt: skip
     browser.size(400, 800)
-    browser.open(write_html(tmp_path / "claims.html", html))
+    browser.open(write_text(tmp_path / "claims.html", html))
     assert browser.run("return window.innerWidth") == 400
     assert browser.run("return document.documentElement.scrollWidth") <= 400
     right = browser.run(
