@@ -64,6 +64,8 @@ def parse(data: memoryview) -> tuple[Any, int] | None:
         raise PacketError(DisconnectReasonCode.MALFORMED_PACKET, "not UTF-8") from None
     if isinstance(packet, mqtt5.ConnectPacket) and not _flagged_well(data):
         raise PacketError(DisconnectReasonCode.MALFORMED_PACKET, "flags of CONNECT")
+    if isinstance(packet, mqtt5.SubscribePacket) and not _optioned_well(packet, data[:size]):
+        raise PacketError(DisconnectReasonCode.MALFORMED_PACKET, "options of SUBSCRIBE")
     problem = _PROBLEMS.get(type(packet), _no_identifier)(packet)
     if problem is not None:
         raise PacketError(DisconnectReasonCode.PROTOCOL_ERROR, problem)
@@ -75,6 +77,16 @@ def _flagged_well(connect: memoryview) -> bool:
     length = next(at for at in range(1, 5) if connect[at] < 0x80)
     flags = connect[length + len(b"\0\4MQTT\5") + 1]
     return not flags & 0x01 and bool(flags & 0x04 or not flags & 0x38)
+
+
+def _optioned_well(packet: Any, subscribe: memoryview) -> bool:
+    """Return whether the reserved bits of a SUBSCRIBE's options, one byte a filter, are 0."""
+    at = len(subscribe)
+    for topic_filter in reversed(packet.topic_filters):
+        if subscribe[at - 1] & 0xC0:
+            return False
+        at -= 2 + len(topic_filter.pattern.encode()) + 1
+    return True
 
 
 def _of_connect(packet: Any) -> str | None:

@@ -20,6 +20,7 @@ VALID = [
     mqtt5.PublishPacket("a/b", b"x", content_type="text", user_properties=[("k", "v")]).write(),
     mqtt5.PublishPacket("a", b"", qos=mqtt5.QoS.EXACTLY_ONCE, packet_id=7).write(),
     mqtt5.SubscribePacket(1, [mqtt5.TopicFilter("a/+")], subscription_id=3).write(),
+    mqtt5.SubscribePacket(1, [mqtt5.TopicFilter("a/+"), mqtt5.TopicFilter("é")]).write(),
     mqtt5.UnsubscribePacket(1, ["a/+"]).write(),
     mqtt5.PubAckPacket(1, reason_str="why").write(),
     mqtt5.DisconnectPacket(reason_str="why").write(),
@@ -45,6 +46,8 @@ def test_malformed_packets_end_the_connection_alone(valid: bytes, data: st.DataO
         ("3006 0001 61 02 0b07", 0x82),  # a subscription identifier
         ("8203 0001 00", 0x82),  # no filter
         ("a203 0001 00", 0x82),
+        ("820e 0001 00 0003 612f2b 0a 0002 c3a9 4a", 0x81),  # reserved options of the last filter
+        ("820e 0001 00 0003 612f2b 8a 0002 c3a9 0a", 0x81),  # of the first
         ("0000", 0x81),
         ("100e 0004 4d515454 05 03 0000 00 0001 61", 0x81),  # the reserved flag
         ("100e 0004 4d515454 05 2a 0000 00 0001 61", 0x81),  # a will's flags without one
