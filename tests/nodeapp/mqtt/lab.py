@@ -44,6 +44,17 @@ class Node(Process):
         until(lambda: self.filters() > before)
         return reader
 
+    def status(self) -> str:
+        """Return what the node says of itself, which on a busy machine it may not do at once."""
+        answers: list[str] = []
+
+        def is_there() -> bool:
+            answers.append(super(Node, self).status())
+            return answers[-1] != ""
+
+        until(is_there)
+        return answers[-1]
+
     def filters(self) -> int:
         line = next(line for line in self.status().splitlines() if line.startswith("  filters"))
         return int(line.split()[1])
