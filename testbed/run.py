@@ -194,6 +194,7 @@ def _execute(
         fail(f"cannot write a run folder under {runs}: {error.strerror}; name another with --runs")
     folder.give_to_caller()  # whose analysis writes there
     with Analyst(folder.path) as analyst:
+
         def prompt(run: LiveRun) -> None:
             shown.await_address(ADDRESS_LIMIT)
             assert interact is not None
