@@ -33,6 +33,7 @@ from spark_analysis.captures.virtual_run import BACKEND
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.reproduction import FINDINGS
 from spark_analysis.sweeps.folder import RESULTS, SPEC, SweepFolder
+from spark_analysis.whole import whole
 from testbed.options import RUNS, USAGE, console, fail
 
 METADATA: Final = "ro-crate-metadata.json"
@@ -108,17 +109,16 @@ def artifact(
         fail(f"{out} is inside a run folder that it would hold: name another with --out", USAGE)
     if out.exists():
         fail(f"{out} exists: name another file with --out, or remove it", USAGE)
-    unfinished = out.with_name(out.name + ".part")
     try:
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as file:
+        with (
+            whole(out) as unfinished,
+            zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as file,
+        ):
             entities = [entity for run in runs for entity in _store(run, file)]
             text = json.dumps(crate(runs, entities), indent=1, ensure_ascii=False)
             file.writestr(zipfile.ZipInfo(METADATA, EARLIEST), text + "\n")
-        unfinished.replace(out)
     except OSError as error:
         fail(f"cannot write {out}: {error.strerror or error}")
-    finally:  # Ctrl-C as well
-        unfinished.unlink(missing_ok=True)
     RunFolder(out).give_to_caller()
     size = out.stat().st_size / 2**20
     console.say(f"files: {len(entities)}, runs: {len(runs)}, {size:.1f} MiB: {out}")

@@ -82,12 +82,13 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(3, "4e0397388862")
+VERSION: Final = Version(3, "d4f79f900b00")
 
 MOST: Final = 12
 """Nodes and links in the table of places."""
 
 _MISSING, _HOP, _LOSS = "missing", "hop", "loss"
+_LOSS_COLUMNS: Final = ("time_ns", "node_id", "hops", "destination", "cause", "nodes")
 
 _CLUES: Final = run_schema(
     PUBLISHER,
@@ -187,41 +188,39 @@ def _hops(inputs: Inputs, events: DataFrame) -> DataFrame:
 def losses(inputs: Inputs) -> tuple[DataFrame, frozenset[str]]:
     """Return the rows of the runs' logs, and the names of runs that have one."""
     parts, logged = [], set()
-    schema = StructType([field for field in _CLUES if field.name in _LOGGED])
-    types = to_arrow_schema(schema)
     for run in inputs.runs:
-        table = _log(run, types)
+        table = _log(run)
         if table is not None:
             logged.add(run.name)
             parts.append(table)
     # Spark reads Arrow up to the first batch without rows.
-    rows = pa.concat_tables(parts).combine_chunks() if parts else types.empty_table()
-    return inputs.spark.createDataFrame(rows, schema), frozenset(logged)
+    rows = pa.concat_tables(parts).combine_chunks() if parts else _TYPES.empty_table()
+    return inputs.spark.createDataFrame(rows, _LOGGED), frozenset(logged)
 
 
-_LOGGED: Final = frozenset(
-    {
-        *("run", "publisher", "sequence", "clue", "time_ns", "node_id", "hops", "destination"),
-        *("nodes", "cause"),
-    }
+_LOGGED: Final = StructType([_CLUES[name] for name in (*EVENT, "clue", *_LOSS_COLUMNS)])
+"""What a log tells of an event."""
+_TYPES: Final = to_arrow_schema(_LOGGED)
+_AS_LOGGED: Final = csv.ConvertOptions(
+    column_types={name: pa.string() for name in COLUMNS}
+    | {name: _TYPES.field(name).type for name in COLUMNS if name in _TYPES.names},
+    null_values=[],
 )
 
 
-def _log(run: Run, types: pa.Schema) -> pa.Table | None:
+def _log(run: Run) -> pa.Table | None:
     """Return a run's log; None if there is none, or it is damaged."""
     names = {node.name: node.id for node in run.scenario.nodes}
     names |= {point.name: point.broker for point in run.scenario.access_points}
-    text = pa.schema([(name, pa.string()) for name in COLUMNS if name not in types.names])
-    as_logged = csv.ConvertOptions(column_types=pa.unify_schemas([text, types]), null_values=[])
     try:
-        log = csv.read_csv(run.folder.losses, convert_options=as_logged)
+        log = csv.read_csv(run.folder.losses, convert_options=_AS_LOGGED)
         columns: dict[str, Any] = {name: log[name] for name in log.column_names} | {
             "run": pa.repeat(pa.scalar(run.name), len(log)),
             "clue": pa.repeat(pa.scalar(_LOSS), len(log)),
             "node_id": [names[sender.as_py()] for sender in log["sender"]],
             "nodes": [[names[name] for name in row.as_py().split()] for row in log["receivers"]],
         }
-        return pa.table([columns[name] for name in types.names], schema=types)
+        return pa.table([columns[name] for name in _TYPES.names], schema=_TYPES)
     except (OSError, ValueError, KeyError):
         return None
 
@@ -309,7 +308,7 @@ def _by_node(outages: Sequence[Outage]) -> Mapping[int, Sequence[tuple[int, int]
 _CAPTURED: Final = attrgetter(
     *("time_ns", "node_id", "sent", "source", "target", "hops", "destination", "nodes"),
 )
-_OF_LOG: Final = attrgetter("time_ns", "node_id", "hops", "destination", "cause", "nodes")
+_OF_LOG: Final = attrgetter(*_LOSS_COLUMNS)
 
 
 def _of_event(

@@ -6,18 +6,23 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from nodeapp.addressing import address_of
 
 INTERFACE = "wlan0"
 
 
-def until(condition: Callable[[], object], limit: float = 15.0) -> None:
-    """Poll until a condition holds; fails after `limit` seconds."""
+T = TypeVar("T")
+
+
+def until(condition: Callable[[], T], limit: float = 15.0) -> T:
+    """Poll until a condition holds, and return what it returned; fails after `limit` seconds."""
     end = time.monotonic() + limit
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < end, "the condition does not come true"
         time.sleep(0.02)
+    return found
 
 
 def inside(namespace: int, *command: str) -> list[str]:

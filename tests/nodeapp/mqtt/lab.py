@@ -46,14 +46,7 @@ class Node(Process):
 
     def status(self) -> str:
         """Return what the node says of itself, which on a busy machine it may not do at once."""
-        answers: list[str] = []
-
-        def is_there() -> bool:
-            answers.append(super(Node, self).status())
-            return answers[-1] != ""
-
-        until(is_there)
-        return answers[-1]
+        return until(super().status)
 
     def filters(self) -> int:
         line = next(line for line in self.status().splitlines() if line.startswith("  filters"))

@@ -89,7 +89,8 @@ def test_the_committed_pages_are_short(appendix: Path) -> None:
     assert len(lines) <= LINES
     assert max(map(len, lines)) <= WIDTH
     # What no paper published has a set-up, which differs from nothing.
-    for heading in ("## Answer", "## Claims", ("## What differs", "## Set-up"), "## Figures"):
+    settings = "## Set-up" if page.stem == "middleware" else "## What differs"
+    for heading in ("## Answer", "## Claims", settings, "## Figures"):
         assert any(line.startswith(heading) for line in lines)
 
 
