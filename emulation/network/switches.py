@@ -6,8 +6,8 @@ controller (`emulation.network.controller`), whose OpenFlow channel is TCP on th
 loopback.
 
 The controller runs in its own environment, `.ryu`, which has Ryu, or os-ken if Ryu cannot be
-installed.  The virtual machine's guest sees the host's `.ryu`, which a different Python cannot use;
-so it also has Debian's os-ken.
+installed.  The virtual machine's guest sees the host's `.ryu`; if that is of another Python, the
+guest cannot use it and has Debian's os-ken.
 
 A bridge without flows forwards nothing (fail_mode secure).  Flow counters are updated from the
 datapath at every revalidation, so these are frequent (`REVALIDATION_MS`).

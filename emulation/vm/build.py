@@ -32,7 +32,7 @@ from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import kernel, mirror, tools
-from emulation.vm.inputs import DEBIAN_PACKAGES, PYTHON, SUITE, ImageInputs, inputs_of
+from emulation.vm.inputs import NO_SUCH_HARDWARE, PYTHON, SUITE, ImageInputs, inputs_of
 from emulation.vm.locks import locked
 from emulation.vm.qemu import pad, start_tied
 
@@ -204,16 +204,20 @@ class _Build:
         self._execute(command, log, dict(os.environ), "pip failed")
 
     def _bootstrap(self, stage: Path, out: Path, log: IO[bytes]) -> None:
-        self._observer.stage("installing Debian packages into the image (two minutes)")
+        self._observer.stage("installing Debian packages into the image (a minute or two)")
         apt = ('APT::Install-Recommends "false"', 'Acquire::Languages "none"', *mirror.options())
-        dropped = ("man", "doc", "locale", "info", "lintian")
+        documents = ("man", "doc", "locale", "info", "lintian")
+        dropped = [
+            *(f"/usr/share/{name}/*" for name in documents),
+            *(f"/lib/modules/*/kernel/{name}/*" for name in NO_SUCH_HARDWARE),
+        ]
         command = [
             *("unshare", "--pid", "--mount-proc", "--fork", "--kill-child", "--"),
             *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=null"),
             *(f"--aptopt={option}" for option in apt),
-            *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in dropped),
+            *(f"--dpkgopt=path-exclude={pattern}" for pattern in dropped),
             "--dpkgopt=path-include=/usr/share/locale/locale.alias",
-            f"--include={','.join(DEBIAN_PACKAGES)}",
+            f"--include={','.join(self._inputs.packages)}",
             f"--customize-hook={Path(__file__).parent / 'guest/customize'}",
             *(SUITE, "/dev/null"),
             *mirror.sources(),

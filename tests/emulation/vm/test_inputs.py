@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from emulation.errors import VmError
+from emulation.network.processes import PROJECT
 from emulation.vm import mirror
-from emulation.vm.inputs import PYTHON_PACKAGES, inputs_of, pinned
+from emulation.vm.inputs import LOCK, OS_KEN, PYTHON, PYTHON_PACKAGES, inputs_of, pinned
 
 
 def test_the_guest_gets_the_versions_of_the_project() -> None:
@@ -45,6 +46,20 @@ def test_every_addition_and_change_makes_another_image(tmp_path: Path) -> None:
     digests.append(inputs_of(None, script).digest())
     assert len(set(digests)) == len(digests)
     assert inputs_of().digest() == digests[0]
+
+
+def test_the_guest_has_a_controller_of_its_own_where_it_cannot_use_the_hosts(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / LOCK).parent.mkdir()
+    (tmp_path / LOCK).write_bytes((PROJECT / LOCK).read_bytes())
+    environment = tmp_path / ".ryu/lib"
+    (environment / "python3.99/site-packages/ryu").mkdir(parents=True)
+    alone = inputs_of(project=tmp_path)
+    (environment / f"python{PYTHON}/site-packages/ryu").mkdir(parents=True)
+    shared = inputs_of(project=tmp_path)
+    assert set(alone.packages) - set(shared.packages) == {OS_KEN}
+    assert alone.digest() != shared.digest()
 
 
 def test_additions_that_are_not_there_are_named(tmp_path: Path) -> None:
