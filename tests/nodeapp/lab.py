@@ -17,11 +17,17 @@ T = TypeVar("T")
 
 
 def until(condition: Callable[[], T], limit: float = 15.0) -> T:
-    """Poll until a condition holds, and return what it returned; fails after `limit` seconds."""
-    end = time.monotonic() + limit
+    """Poll until a condition holds, and return what it returned; fails after `limit` seconds.
+
+    Half of the time at most goes into asking: that may start a process.
+    """
+    began = time.monotonic()
+    end = began + limit
     while not (found := condition()):
-        assert time.monotonic() < end, "the condition does not come true"
-        time.sleep(0.02)
+        now = time.monotonic()
+        assert now < end, "the condition does not come true"
+        time.sleep(max(0.02, now - began))
+        began = time.monotonic()
     return found
 
 

@@ -11,15 +11,16 @@ from emulation.check.story import story
 from nodeapp.pubsub.registry import PROTOCOLS, service_of
 from tests.examples import examples
 
-SCENARIOS = 200
-"""Of each protocol; the variable that multiplies examples multiplies them too."""
+FEW, MANY = 50, 200
+"""Scenarios of each protocol; the variable that multiplies examples multiplies them too."""
 
 
+@pytest.mark.parametrize("scenarios", [FEW, pytest.param(MANY, marks=pytest.mark.long)])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_every_protocol_keeps_its_promises(protocol: str) -> None:
+def test_every_protocol_keeps_its_promises(protocol: str, scenarios: int) -> None:
     service = service_of(protocol)
     search = Search(Design(protocol, service), promised(service.promises))
-    most = examples(SCENARIOS)
+    most = examples(scenarios)
     findings = list(search.search(1, most, None))
     assert [line for finding in findings for line in story(finding)] == []
     assert search.progress.drawn == most
