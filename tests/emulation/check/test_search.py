@@ -50,6 +50,9 @@ PLANTED: tuple[tuple[Any, ...], ...] = (
 """The bug, the protocol it is in, what it violates first, within how many scenarios it is found,
 and to how many nodes it is shrunk at most; then the seed, if another one than 1 is sooner."""
 
+DEEP = (planted.ShortWindow, planted.ThreeHops)
+"""Those that take longest to find and shrink."""
+
 
 def every() -> list[Property]:
     return [property_named(name) for name in property_names()]
@@ -68,7 +71,13 @@ def first(
     return next(search.search(seed, most, None), None)
 
 
-@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug[0].__name__)
+@pytest.mark.parametrize(
+    "bug",
+    [
+        pytest.param(bug, id=bug[0].__name__, marks=[pytest.mark.long] if bug[0] in DEEP else [])
+        for bug in PLANTED
+    ],
+)
 def test_a_planted_bug_is_found_and_shrunk(bug: tuple[Any, ...]) -> None:
     service, protocol, violated, most, nodes, *seed = bug
     finding = first(service, protocol, most, *seed)
