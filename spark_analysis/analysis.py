@@ -22,6 +22,7 @@ from emulation.errors import RunFolderError
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run, read_run
 from emulation.virtual.recording import captures
+from emulation.whole import whole
 from nodeapp.budget import FRAMES
 from spark_analysis.captures.air import air_captures, read_air
 from spark_analysis.captures.files import Capture, find_captures
@@ -38,7 +39,6 @@ from spark_analysis.measures.packets import UNDECODED
 from spark_analysis.measures.registry import MEASURES
 from spark_analysis.measures.summary import SUMMARY
 from spark_analysis.measures.versions import marked
-from spark_analysis.whole import whole
 
 
 def frames_folder(

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from emulation.whole import write_text
 from spark_analysis.report.page import report_environment
 from spark_analysis.report.quantities import count, number, seconds
 from spark_analysis.report.text_table import TextTable
-from spark_analysis.whole import write_text
 
 
 def write_page(path: Path, outcome: Mapping[str, Any]) -> Path:

@@ -21,6 +21,7 @@ from markupsafe import Markup, escape
 
 from emulation.backends.base import BackendError
 from emulation.scenario.runfolder import Run
+from emulation.whole import write_text
 from spark_analysis.analysis import analyse_runs, read_runs
 from spark_analysis.captures.files import captures_in
 from spark_analysis.captures.materialise import recorded
@@ -44,7 +45,6 @@ from spark_analysis.report.page import (
     report_environment,
     write_figures,
 )
-from spark_analysis.whole import write_text
 
 COMPARISON: Final = "comparison.html"
 REPORT: Final = "report.html"

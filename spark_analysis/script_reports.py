@@ -15,6 +15,7 @@ from emulation.mn import record
 from emulation.mn.record import NETWORK, ScriptRecord
 from emulation.mn.recording import SAMPLES
 from emulation.scenario.runfolder import UNFINISHED, RunFolder, read_fidelity
+from emulation.whole import write_text
 from spark_analysis.engine.tables import typed
 from spark_analysis.engine.tables import write as write_table
 from spark_analysis.errors import AnalysisError
@@ -32,7 +33,6 @@ from spark_analysis.replay.script import script_replay, shown
 from spark_analysis.report.fidelity_text import verdict_of
 from spark_analysis.report.page import numbered, report_environment
 from spark_analysis.report.quantities import seconds
-from spark_analysis.whole import write_text
 
 SCRIPT_TABLES: Final[tuple[ScriptTable, ...]] = (
     *(positions.POSITIONS, signals.SIGNALS, signals.PEERS, signals.ASSOCIATIONS),

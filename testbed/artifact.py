@@ -28,12 +28,12 @@ from emulation.mn.record import is_script_run
 from emulation.scenario.provenance import code, version
 from emulation.scenario.records import CodeRecord
 from emulation.scenario.runfolder import Run, RunFolder, read_record, read_run
+from emulation.whole import whole
 from spark_analysis.captures.files import captures_in
 from spark_analysis.captures.virtual_run import BACKEND
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.reproduction import FINDINGS
 from spark_analysis.sweeps.folder import RESULTS, SPEC, SweepFolder
-from spark_analysis.whole import whole
 from testbed.options import RUNS, USAGE, console, fail
 
 METADATA: Final = "ro-crate-metadata.json"

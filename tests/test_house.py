@@ -34,7 +34,7 @@ from tests.house import (
 
 EMULATION = (
     *("vm", "backends", "check", "mn", "mininet_wifi", "virtual", "network", "media", "wifi"),
-    *("scenario", "workloads", "mobility", "radio", "plain_file", "caller", "errors"),
+    *("scenario", "workloads", "mobility", "radio", "plain_file", "whole", "caller", "errors"),
 )
 """The rooms of `emulation`, from the top."""
 FOR_TOPOLOGIES = ("scenario", "workloads", "mobility", "radio", "errors")

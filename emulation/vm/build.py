@@ -35,6 +35,7 @@ from emulation.vm import kernel, mirror, tools
 from emulation.vm.inputs import NO_SUCH_HARDWARE, PYTHON, SUITE, ImageInputs, inputs_of
 from emulation.vm.locks import locked
 from emulation.vm.qemu import pad, start_tied
+from emulation.whole import write_text
 
 CACHE_VARIABLE: Final = "TESTBED_VM_CACHE"
 NEEDED: Final = 1600 << 20
@@ -324,11 +325,9 @@ def _remember(inputs: ImageInputs, cache: Path) -> None:
     """Make these inputs the ones that later commands use.  Raises OSError."""
     extra, provision = inputs.extra, inputs.provision
     chosen = json.dumps({"extra": str(extra or ""), "provision": str(provision or "")}) + "\n"
-    kept, unfinished = cache / "chosen.json", cache / f"chosen.{os.getpid()}.tmp"
-    if kept.is_file() and kept.read_text(encoding="utf-8") == chosen:
-        return
-    unfinished.write_text(chosen, encoding="utf-8")
-    unfinished.replace(kept)
+    kept = cache / "chosen.json"
+    if not kept.is_file() or kept.read_text(encoding="utf-8") != chosen:
+        write_text(kept, chosen)
 
 
 def clean(cache: Path | None = None) -> list[str]:

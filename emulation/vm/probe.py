@@ -22,6 +22,7 @@ from typing import Final, Literal
 from emulation.errors import VmError
 from emulation.vm import qemu
 from emulation.vm.qemu import Accelerator, Bootable, Hardware, start_tied
+from emulation.whole import write_text
 
 DEVICE: Final = Path("/dev/kvm")
 LIMIT: Final = 10.0
@@ -65,9 +66,7 @@ def kvm_verdict(image: Bootable, cache: Path, limit: float = LIMIT) -> KvmVerdic
         return kept
     verdict = probe(image, limit)
     with suppress(OSError):  # another user owns the cache: probe each time
-        unfinished = cache / f"kvm.{os.getpid()}.tmp"
-        unfinished.write_text(json.dumps({"key": key} | asdict(verdict)), encoding="utf-8")
-        unfinished.replace(cache / "kvm.json")
+        write_text(cache / "kvm.json", json.dumps({"key": key} | asdict(verdict)))
     return verdict
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
+from emulation.whole import write_text
 from spark_analysis.agreement import figures as agreement_figures
 from spark_analysis.agreement import text as agreement_text
 from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, compare
@@ -23,7 +24,6 @@ from spark_analysis.report import page as report
 from spark_analysis.report.figures import Array
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.reports import REPORT, write_report
-from spark_analysis.whole import write_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

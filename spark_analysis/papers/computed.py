@@ -30,6 +30,7 @@ from typing import Any, Final
 import pandas as pd
 
 from emulation.scenario.provenance import code
+from emulation.whole import whole, write_text
 from spark_analysis.engine.code import Module, closure, key_of, project
 from spark_analysis.engine.session import plain_errors, spark_session
 from spark_analysis.errors import AnalysisError
@@ -46,7 +47,6 @@ from spark_analysis.sweeps.tasks import (
     run_job,
     stopped,
 )
-from spark_analysis.whole import whole, write_text
 
 ROWS: Final = "rows.json"
 CODE: Final = "code.json"

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from emulation.whole import write_text
 from spark_analysis.papers.appendix import APPENDIX, appendix_lines, table
 from spark_analysis.papers.figures import Drawn, drawn
 from spark_analysis.papers.published import write_points
@@ -23,7 +24,6 @@ from spark_analysis.papers.view import ReproductionView
 from spark_analysis.papers.wording import LEGEND, duration_of, seeds_of
 from spark_analysis.report import svg
 from spark_analysis.report.quantities import count
-from spark_analysis.whole import write_text
 
 LINES: Final = 119
 """Most lines of a page."""

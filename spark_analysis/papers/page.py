@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from emulation.whole import write_text
 from spark_analysis.papers.figures import Drawn, drawn
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.view import FEW, ReproductionView
@@ -14,7 +15,6 @@ from spark_analysis.papers.wording import JOINT, LEGEND, RULES, duration_of, see
 from spark_analysis.report import page as report
 from spark_analysis.report.quantities import count
 from spark_analysis.report.text_table import FileLink, TextTable
-from spark_analysis.whole import write_text
 
 PAGE: Final = "reproduction.html"
 

@@ -24,6 +24,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from emulation.whole import whole
 from spark_analysis.errors import AnalysisError, first_line
 from spark_analysis.measures.summary import SUMMARY
 from spark_analysis.measures.versions import differences, marked, versions_of
@@ -32,7 +33,6 @@ from spark_analysis.papers.kept import RUN
 from spark_analysis.papers.paper import Paper
 from spark_analysis.papers.planned import Part, Row, Rows
 from spark_analysis.report.quantities import count
-from spark_analysis.whole import whole
 
 GROUP: Final = "group"
 """Column with the group of the row's point."""

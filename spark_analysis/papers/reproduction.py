@@ -23,6 +23,7 @@ from typing import Final
 
 import pandas as pd
 
+from emulation.whole import whole, write_text
 from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.claims import Finding, judge
@@ -43,7 +44,6 @@ from spark_analysis.report.page import FIGURES, finite, write_figures
 from spark_analysis.report.quantities import count
 from spark_analysis.sweeps.spec import VIRTUAL, RunPoint
 from spark_analysis.sweeps.sweep import Progress
-from spark_analysis.whole import whole, write_text
 
 FINDINGS: Final = "claims.json"
 RESULTS: Final = "results.parquet"

@@ -19,7 +19,7 @@ import matplotlib
 from fontTools import subset
 from matplotlib import font_manager
 
-from spark_analysis.whole import whole
+from emulation.whole import whole
 
 FAMILY: Final = "DejaVu Sans of figures"
 _FILES: Final = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")

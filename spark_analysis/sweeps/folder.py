@@ -22,13 +22,13 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from emulation.scenario.runfolder import RunFolder, problems_of, read_fidelity, read_record
+from emulation.whole import whole, write_text
 from spark_analysis.captures.schemas import BOOLEAN, LONG, STRING, column
 from spark_analysis.engine.tables import write
 from spark_analysis.measures.summary import SUMMARY as SUMMARY_TABLE
 from spark_analysis.sweeps.rows import DELIVERIES, SUMMARY, is_current, is_there
 from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, SweepSpec, points
 from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
-from spark_analysis.whole import whole, write_text
 
 SPEC: Final = "sweep.json"
 PAGE: Final = "sweep.html"

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from emulation.scenario.settings import protocol_parameters
+from emulation.whole import write_text
 from nodeapp.installation import COMMAND
 from spark_analysis.engine.pandas_rows import floats, groups, native, records
 from spark_analysis.measures.last_seen import Cause
@@ -32,7 +33,6 @@ from spark_analysis.sweeps.differences import Difference, differences
 from spark_analysis.sweeps.folder import PAGE
 from spark_analysis.sweeps.spec import SweepSpec
 from spark_analysis.sweeps.sweep import SweepOutcome
-from spark_analysis.whole import write_text
 from topologies.catalog import topology_parameters
 
 MOST_RUNS: Final = 200

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from emulation.whole import whole
 from spark_analysis.analysis import tables_of
 from spark_analysis.measures.delay import DELAY, DELIVERY_KEY
 from spark_analysis.measures.summary import SUMMARY as SUMMARY_TABLE
 from spark_analysis.measures.versions import differences, marked, versions_of
-from spark_analysis.whole import whole
 
 SUMMARY: Final = "summary.parquet"
 """In a run's `metrics` folder: its row."""

@@ -59,6 +59,7 @@ from emulation.network.processes import StateFolder, await_condition, last_line,
 from emulation.scenario.records import Ended, Usage
 from emulation.scenario.runfolder import RunFolder, unix_ns_of
 from emulation.scenario.scenario import NodeSpec, Scenario
+from emulation.whole import write_text
 from nodeapp.pubsub.registry import MIDDLEWARE
 
 LEAD: Final = 0.5
@@ -282,9 +283,7 @@ class RealTimeRun(ABC):
         self._write_record("running")
         self.begin(self.epoch)
         control_request(self.gpsd_control, {"op": "start", "epoch": self.epoch})
-        unfinished = self._driver_start.with_suffix(".tmp")
-        unfinished.write_text(repr(self.epoch), encoding="utf-8")
-        unfinished.replace(self._driver_start)
+        write_text(self._driver_start, repr(self.epoch))
         self.observer.stage(RUNNING)
 
     def _start_gpsd(self) -> None:

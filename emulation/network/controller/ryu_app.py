@@ -54,6 +54,7 @@ from emulation.network.controller.flows import (  # noqa: E402
     Flow,
     FlowComputation,
 )
+from emulation.whole import write_text  # noqa: E402
 
 
 def _module(name: str) -> Any:
@@ -261,9 +262,7 @@ class MeshAccessPoints(App):  # type: ignore[misc]  # no types
 
 
 def _write(path: Path, value: Any) -> None:
-    unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_text(path, json.dumps(value, indent=1) + "\n")
 
 
 def main(arguments: list[str]) -> int:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from emulation.whole import write_text
 from spark_analysis import reports
 from spark_analysis.engine.results import RunTables
 from spark_analysis.report import node_map, svg
@@ -21,7 +22,6 @@ from spark_analysis.report.curves import Quantity, multiples
 from spark_analysis.report.figures import delivery_over_time, overhead_by_kind
 from spark_analysis.report.page import report_environment
 from spark_analysis.report.text_table import TextTable
-from spark_analysis.whole import write_text
 from tests import browser as browsers
 from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.synthetic import MadeUpRun, make_analysis, make_run, make_scenario
