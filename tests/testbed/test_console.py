@@ -261,8 +261,9 @@ def test_sigterm_at_the_prompt_ends_the_run(tmp_path: Path) -> None:
     words = command("flooding", tmp_path, nodes=2, settings={"topics": 0})
     terminal = Terminal([*words, "--live"])
     try:
-        # The address is above the prompt, unless the machine has no time for it.
-        terminal.until(r"(?s)live: http://127\..*testbed> |testbed> .*live: http://127\.")
+        # The address is above the prompt, unless the machine has no time for it: whoever serves
+        # the page gives way to all others.
+        terminal.until(r"(?s)live: http://127\..*testbed> |testbed> .*live: http://127\.", 300.0)
         terminal.process.send_signal(signal.SIGTERM)
         terminal.until("interrupted: captures up to here are kept; analyse them: ")
         assert terminal.ended() == 130
