@@ -77,10 +77,15 @@ def controller() -> Controller | None:
     # A link to, say, python3.11, which looks for its packages in lib/python3.11.
     packages = RYU_PYTHON.parent.parent / "lib" / RYU_PYTHON.resolve().name / "site-packages"
     for python, folder in ((RYU_PYTHON, packages), (SYSTEM_PYTHON, SYSTEM_PACKAGES)):
-        for package, name in FRAMEWORKS.items():
-            if python.exists() and (folder / package).is_dir():
-                return Controller(python, name)
+        if python.exists() and (name := framework_in(folder)) is not None:
+            return Controller(python, name)
     return None
+
+
+def framework_in(packages: Path) -> str | None:
+    """Return the display name of the framework in a folder of packages; None without one."""
+    there = (name for package, name in FRAMEWORKS.items() if (packages / package).is_dir())
+    return next(there, None)
 
 
 def controller_config(scenario: Scenario, flows: Path, status: Path) -> dict[str, object]:

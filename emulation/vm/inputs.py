@@ -13,7 +13,7 @@ from typing import Final
 
 from emulation.errors import VmError
 from emulation.network.processes import PROJECT
-from emulation.network.switches import FRAMEWORKS
+from emulation.network.switches import framework_in
 
 SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"
@@ -109,12 +109,11 @@ def inputs_of(
             f"{project / LOCK}: {error.strerror}"
         ) from None
     site = project / ".ryu" / "lib" / f"python{PYTHON}" / "site-packages"
-    shared = any((site / package).is_dir() for package in FRAMEWORKS)
     return ImageInputs(
         pinned(text, PYTHON_PACKAGES),
         extra.resolve() if extra else None,
         provision.resolve() if provision else None,
-        DEBIAN_PACKAGES if shared else (*DEBIAN_PACKAGES, OS_KEN),
+        DEBIAN_PACKAGES if framework_in(site) else (*DEBIAN_PACKAGES, OS_KEN),
     )
 
 
