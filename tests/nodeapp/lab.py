@@ -21,14 +21,14 @@ def until(condition: Callable[[], T], limit: float = 15.0) -> T:
 
     Half of the time at most goes into asking: that may start a process.
     """
-    began = time.monotonic()
-    end = began + limit
-    while not (found := condition()):
+    end = time.monotonic() + limit
+    while True:
+        began = time.monotonic()
+        if found := condition():
+            return found
         now = time.monotonic()
         assert now < end, "the condition does not come true"
         time.sleep(max(0.02, now - began))
-        began = time.monotonic()
-    return found
 
 
 def inside(namespace: int, *command: str) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 from emulation.media.config import TapError
 from emulation.media.control import ControlError, request
 from emulation.media.wireless_config import load
+from emulation.network.processes import await_condition
 from tests.emulation.media.tap_stations import (
     Station,
     await_true,
@@ -175,18 +176,31 @@ def test_a_monitor_shows_what_a_radio_hears_with_its_level(
     assert f"SA:{one.mac}" in shown
 
 
+@contextmanager
+def _silent(station: Station) -> Iterator[None]:
+    """Keep a station from answering pings."""
+    option = "net.ipv4.icmp_echo_ignore_all"
+    assert station.run("sysctl", "-w", f"{option}=1").returncode == 0
+    try:
+        yield
+    finally:
+        station.run("sysctl", "-w", f"{option}=0")
+
+
 @pytest.mark.root
 def test_a_monitor_shows_each_frame_of_an_aggregate(
     stations: list[Station], tmp_path: Path
 ) -> None:
     point, one, other = stations
+
+    def received() -> int:
+        return int(point.run("nstat", "-asz", "IcmpInEchos").stdout.split()[-2])
+
     radios: list[dict[str, Any]] = [{"mode": "master", "ssid": "net"}, {}, {}]
     radios = [{"standard": "n", **each} for each in radios]
     with _network(tmp_path, stations, radios) as control:
         assert one.reaches(point), "addresses are known"
-        # Answers would meet requests in the air, which are then sent and shown again.
-        silent = point.run("sysctl", "-w", "net.ipv4.icmp_echo_ignore_all=1")
-        assert silent.returncode == 0, silent.stderr
+        before = received()
         request(control, {"op": "monitor", "interface": other.interface, "name": "mon0"})
         capture = subprocess.Popen(
             other.command("tcpdump", "-i", "mon0", "-n", "-e", "-l", "-c", "50", "icmp"),
@@ -197,9 +211,12 @@ def test_a_monitor_shows_each_frame_of_an_aggregate(
         assert capture.stderr is not None
         while "link-type" not in capture.stderr.readline():
             assert capture.poll() is None
-        sent = one.run("ping", "-n", "-q", "-l50", "-c50", "-s1000", "-W0.1", point.address)
-        assert "50 packets transmitted" in sent.stdout
+        # Answers would meet requests in the air, which are then sent and shown again.
+        with _silent(point):
+            sent = one.run("ping", "-n", "-q", "-l50", "-c50", "-s1000", "-W0.1", point.address)
+            assert "50 packets transmitted" in sent.stdout
         shown, _ = capture.communicate(timeout=30)
+        assert await_condition(lambda: received() >= before + 50, 5.0), (before, received())
     requests = [line for line in shown.splitlines() if "echo request" in line]
     numbers = [line.split(" seq ")[1].split(",")[0] for line in requests]
     assert numbers == [str(number) for number in range(1, 51)]
