@@ -44,6 +44,7 @@ DATAGRAM: Final = 1 << 16
 OWNER_PORTS: Final = 1 << 30
 """Socket addresses from here to twice this are neither process ids nor chosen by the kernel."""
 SIOCGIFINDEX: Final = 0x8933
+SIOCGIFFLAGS: Final = 0x8913
 SIOCSIFFLAGS: Final = 0x8914
 IFF_UP: Final = 1
 SSID: Final = "testbed"
@@ -227,7 +228,9 @@ def bring_up(interface: str) -> int:
     """Bring an interface of the current namespace up; return its number."""
     name = interface.encode()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inside:
-        fcntl.ioctl(inside, SIOCSIFFLAGS, struct.pack("16sH22x", name, IFF_UP))
+        answer = fcntl.ioctl(inside, SIOCGIFFLAGS, struct.pack("16s24x", name))
+        (flags,) = struct.unpack_from("=H", answer, 16)  # it has others, as for multicast
+        fcntl.ioctl(inside, SIOCSIFFLAGS, struct.pack("16sH22x", name, flags | IFF_UP))
         answer = fcntl.ioctl(inside, SIOCGIFINDEX, struct.pack("16s24x", name))
     number: int = struct.unpack_from("=i", answer, 16)[0]
     return number

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from capture.namespaces import network_namespace
+from emulation.media.hwsim_radios import bring_up
 from emulation.network import rtnetlink
 from emulation.network.processes import PROJECT
 
@@ -90,6 +91,15 @@ def test_the_kernel_has_what_was_requested(namespaces: tuple[int, int]) -> None:
             rtnetlink.link_up("nothing")
     with network_namespace(other):
         assert shown("link", "show", "far")[0]["operstate"] == "DOWN"
+
+
+@pytest.mark.root
+def test_a_radio_that_is_brought_up_keeps_its_flags(namespaces: tuple[int, int]) -> None:
+    one, other = namespaces
+    with network_namespace(one):
+        rtnetlink.send([rtnetlink.veth("radio", MAC, "far", other)], "a pair")
+        assert bring_up("radio") == socket.if_nametoindex("radio")
+        assert {"UP", "MULTICAST", "BROADCAST"} <= set(shown("link", "show", "radio")[0]["flags"])
 
 
 def test_a_run_loads_no_library_that_it_does_not_use() -> None:
