@@ -43,25 +43,23 @@ WORST: Final = 0.9
 def next_hops(count: int, links: Sequence[tuple[int, int, float]]) -> dict[tuple[int, int], int]:
     """Return the next hop from each node to each other that it reaches: (from, to) to a node.
 
-    Nodes are numbers below `count`; links are (node, node, loss of a frame).
+    Nodes are numbers below `count`; links are (node, node, loss of a frame).  NumPy alone, as the
+    virtual machine has no SciPy.
     """
-    # Runs of the papers' protocols need no routes, and the virtual machine has no SciPy.
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import dijkstra
-
-    good = [(one, other, 1 / (1 - loss)) for one, other, loss in links if loss < WORST]
-    if not good:
-        return {}
-    ones, others, costs = (np.array(column) for column in zip(*good, strict=True))
-    graph = csr_array((costs, (ones, others)), shape=(count, count))
-    _, before = dijkstra(graph, directed=False, return_predecessors=True)
-    # What comes before a node on the way from `to` is its next hop on the way back.
-    return {
-        (node, to): int(before[to, node])
-        for to in range(count)
-        for node in range(count)
-        if before[to, node] >= 0
-    }
+    costs = np.full((count, count), np.inf)
+    np.fill_diagonal(costs, 0.0)
+    hops = np.tile(np.arange(count), (count, 1))
+    for one, other, loss in links:
+        if loss < WORST:
+            costs[one, other] = costs[other, one] = 1 / (1 - loss)
+    for via in range(count):  # Floyd, "Algorithm 97: Shortest Path", CACM 5 (6), 1962
+        through = costs[:, via, np.newaxis] + costs[via]
+        shorter = through < costs
+        costs = np.where(shorter, through, costs)
+        hops = np.where(shorter, hops[:, via, np.newaxis], hops)
+    nodes, others = np.nonzero(np.isfinite(costs) & ~np.eye(count, dtype=bool))
+    reached = zip(nodes.tolist(), others.tolist(), hops[nodes, others].tolist(), strict=True)
+    return {(node, to): hop for node, to, hop in reached}
 
 
 def links_between(

@@ -6,7 +6,12 @@ import itertools
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from emulation.network.routes import links_between, next_hops
 
@@ -49,6 +54,25 @@ def test_paths_are_as_short_as_those_of_a_search(seed: int) -> None:
         while at != to:
             at, steps = hops[at, to], steps + 1
         assert steps == expected[one, to]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.floats(0, 1))
+def test_paths_cost_what_those_of_another_implementation_do(
+    seed: int, count: int, density: float
+) -> None:
+    rng = random.Random(seed)
+    pairs = [pair for pair in itertools.combinations(range(count), 2) if rng.random() < density]
+    links = [(one, other, 0.8 * rng.random()) for one, other in pairs]
+    graph = np.zeros((count, count))
+    for one, other, loss in links:
+        graph[one, other] = graph[other, one] = 1 / (1 - loss)
+    costs = dijkstra(csr_array(graph))
+    hops = next_hops(count, links)
+    apart = itertools.permutations(range(count), 2)
+    assert hops.keys() == {pair for pair in apart if np.isfinite(costs[pair])}
+    for (at, to), hop in hops.items():
+        assert graph[at, hop] > 0
+        assert costs[at, to] == pytest.approx(graph[at, hop] + costs[hop, to])
 
 
 LINKS = [
