@@ -20,5 +20,13 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PROGRAM: Final = program_of(ROOT)
 """Name of the command."""
 IS_CHECKOUT: Final = PROGRAM == SCRIPT
+GUEST: Final = Path("/usr/lib/testbed/agent.py")
+"""What the virtual machine has and no other."""
 COMMAND: Final = f"./{PROGRAM}" if IS_CHECKOUT else PROGRAM
 """The command as it is typed: in a checkout in its own folder."""
+
+
+def setup_with(name: str) -> str:
+    """Return the command that sets up a third-party system: here, or in the machine's image."""
+    command = f"sudo ./{SCRIPT} vm build" if GUEST.exists() else f"{COMMAND} setup"
+    return f"{command} --with {name}"

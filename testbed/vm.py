@@ -115,16 +115,20 @@ def build(
         Path | None,
         typer.Option("--provision", metavar="SCRIPT", help="runs inside the image as root"),
     ] = None,
+    systems: Annotated[
+        str,
+        typer.Option("--with", metavar="NAME,...", help="middlewares and routing, as of setup"),
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="build even if the image exists")] = False,
 ) -> None:
     """Build the image of the virtual machine; later commands use it.
 
-    What --extra and --provision add stays until the next build.
+    What --extra, --provision and --with add stays until the next build.
 
     Example: vm build --provision install-batman.sh
     """
     with _errors(), Interrupts() as interrupts, Stages() as stages:
-        inputs = inputs_of(extra, provision)
+        inputs = inputs_of(extra, provision, systems=filter(None, systems.split(",")))
         image = images.ensure_image(stages, inputs=inputs, force=force, interrupts=interrupts)
     facts = json.loads((image.path / "image.json").read_text(encoding="utf-8"))
     console.say(

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 from emulation.errors import VmError
 from emulation.network import processes
@@ -249,8 +249,7 @@ class _Build:
             "suite": SUITE,
             "kernel": release,
             "python_packages": self._inputs.requirements,
-            "extra": str(self._inputs.extra or ""),
-            "provision": str(self._inputs.provision or ""),
+            **_additions(self._inputs),
             "build_seconds": round(seconds, 1),
             "bytes": sum(path.stat().st_size for path in out.iterdir()),
         }
@@ -318,16 +317,28 @@ def chosen_inputs(cache: Path) -> ImageInputs:
     except (OSError, ValueError):
         return inputs_of()
     extra, provision = chosen.get("extra"), chosen.get("provision")
-    return inputs_of(Path(extra) if extra else None, Path(provision) if provision else None)
+    return inputs_of(
+        Path(extra) if extra else None,
+        Path(provision) if provision else None,
+        systems=chosen.get("systems", ()),
+    )
 
 
 def _remember(inputs: ImageInputs, cache: Path) -> None:
     """Make these inputs the ones that later commands use.  Raises OSError."""
-    extra, provision = inputs.extra, inputs.provision
-    chosen = json.dumps({"extra": str(extra or ""), "provision": str(provision or "")}) + "\n"
+    chosen = json.dumps(_additions(inputs)) + "\n"
     kept = cache / "chosen.json"
     if not kept.is_file() or kept.read_text(encoding="utf-8") != chosen:
         write_text(kept, chosen)
+
+
+def _additions(inputs: ImageInputs) -> dict[str, Any]:
+    """Return what a user has added."""
+    return {
+        "extra": str(inputs.extra or ""),
+        "provision": str(inputs.provision or ""),
+        "systems": inputs.systems,
+    }
 
 
 def clean(cache: Path | None = None) -> list[str]:

@@ -6,14 +6,17 @@ import hashlib
 import json
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from emulation.backends.realtime.routing import DAEMONS
 from emulation.errors import VmError
 from emulation.network.processes import PROJECT
 from emulation.network.switches import framework_in
+from nodeapp.pubsub.middleware.base import Middleware
+from nodeapp.pubsub.registry import MIDDLEWARE
 
 SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"
@@ -50,6 +53,8 @@ PYTHON_PACKAGES: Final = (
     # For tests that only the guest can run.
     *("pytest", "pytest-timeout", "hypothesis"),
 )
+NO_WHEELS: Final = {"gossipsub": "fastecdsa"}
+"""What cannot be added to an image, and which package it needs that is not on PyPI as a wheel."""
 FROM_HERE: Final = (
     "channel.py",
     "kernel.py",
@@ -73,6 +78,8 @@ class ImageInputs:
     extra: Path | None = None
     provision: Path | None = None
     packages: tuple[str, ...] = DEBIAN_PACKAGES
+    systems: tuple[str, ...] = ()
+    """Names of what is set up in it; `requirements` and `packages` have what they need."""
 
     def digest(self) -> str:
         """Return the name of the image.  Raises `VmError` if a file cannot be read."""
@@ -94,9 +101,15 @@ class ImageInputs:
 
 
 def inputs_of(
-    extra: Path | None = None, provision: Path | None = None, project: Path = PROJECT
+    extra: Path | None = None,
+    provision: Path | None = None,
+    project: Path = PROJECT,
+    systems: Iterable[str] = (),
 ) -> ImageInputs:
-    """Return the inputs for this project and the user's additions.  Raises `VmError`."""
+    """Return the inputs for this project and the user's additions.  Raises `VmError`.
+
+    `systems` are what `setup --with` has: middlewares, routing, and the broker for MQTT's clients.
+    """
     if extra is not None and not extra.is_dir():
         raise VmError(f"--extra: no folder {extra}")
     if provision is not None and not provision.is_file():
@@ -108,13 +121,45 @@ def inputs_of(
             "the image is made from the project's own folder, not from an installed package: "
             f"{project / LOCK}: {error.strerror}"
         ) from None
+    requirements, packages = list(pinned(text, PYTHON_PACKAGES)), list(DEBIAN_PACKAGES)
+    systems = tuple(dict.fromkeys(systems))
+    for name in systems:
+        packages += _programs(name)
+        lock = project / "requirements" / f"{name}.lock"
+        if lock.is_file():
+            requirements += _locked(lock.read_text(encoding="utf-8"))
     site = project / ".ryu" / "lib" / f"python{PYTHON}" / "site-packages"
+    if not framework_in(site):
+        packages.append(OS_KEN)
     return ImageInputs(
-        pinned(text, PYTHON_PACKAGES),
+        tuple(dict.fromkeys(requirements)),
         extra.resolve() if extra else None,
         provision.resolve() if provision else None,
-        DEBIAN_PACKAGES if framework_in(site) else (*DEBIAN_PACKAGES, OS_KEN),
+        tuple(packages),
+        systems,
     )
+
+
+def _programs(system: str) -> Sequence[str]:
+    """Return the Debian packages of a system: those of its programs have the same names.
+
+    Raises `VmError` for one that the guest cannot have.
+    """
+    by_name: dict[str, Sequence[str]] = {"amqtt": ("mosquitto-clients",)}
+    for middleware in MIDDLEWARE.values():
+        service = middleware.service
+        assert issubclass(service, Middleware)
+        by_name[service.setup or service.name] = service.programs
+    by_name |= {name: (program,) for name, program in DAEMONS.items()}
+    if system in NO_WHEELS:
+        raise VmError(
+            f"--with: {system} needs {NO_WHEELS[system]}, which has no wheel for the guest: it "
+            "runs on this machine, with --backend tap"
+        )
+    if system not in by_name:
+        names = ", ".join(name for name in by_name if name not in NO_WHEELS)
+        raise VmError(f"--with: there is no {system!r} to set up: {names}")
+    return by_name[system]
 
 
 def pinned(requirements: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,6 +173,12 @@ def pinned(requirements: str, names: tuple[str, ...]) -> tuple[str, ...]:
     if missing:
         raise VmError(f"{LOCK} does not pin {', '.join(missing)}, which the guest needs")
     return tuple(pins[name] for name in names)
+
+
+def _locked(lock: str) -> list[str]:
+    """Return all requirements of a lock, with the machines that they are for, without hashes."""
+    requirements = re.findall(r"^[\w.-]+==[^\\\n]+", lock, re.MULTILINE)
+    return [requirement.strip() for requirement in requirements]
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from nodeapp.events import MAX_EVENT, TOPIC, Event, Filter
-from nodeapp.installation import COMMAND
+from nodeapp.installation import setup_with
 from nodeapp.predicates import EventError, Predicate
 
 QOS: Final = "qos"
@@ -129,7 +129,7 @@ def lacks_mqtt() -> str | None:
     with contextlib.suppress(ValueError):  # barred in sys.modules
         if all(importlib.util.find_spec(name) is not None for name in ("amqtt", "mqtt5")):
             return None
-    return f"mqtt needs the packages amqtt and mqtt5: {COMMAND} setup --with amqtt"
+    return f"mqtt needs the packages amqtt and mqtt5: {setup_with('amqtt')}"
 
 
 def message_of(event: Event) -> MqttMessage | None:

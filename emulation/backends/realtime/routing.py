@@ -24,7 +24,7 @@ from emulation.backends.realtime.signs import Replaced, Sign
 from emulation.network.processes import OWN_RUN_FOLDER, StateFolder
 from emulation.network.routes import links_between, next_hops
 from emulation.scenario.scenario import Scenario
-from nodeapp.installation import COMMAND
+from nodeapp.installation import setup_with
 from nodeapp.pubsub import registry
 
 CONVERGENCE: Final = 60.0
@@ -50,7 +50,7 @@ def obstacle(scenario: Scenario) -> str | None:
         return None
     program = DAEMONS.get(routing)
     if program is not None and shutil.which(program) is None:
-        return f"routing={routing} needs {program}: {COMMAND} setup --with {routing} ({ADVICE})"
+        return f"routing={routing} needs {program}: {setup_with(routing)} ({ADVICE})"
     return registry.missing(scenario.protocol.name)
 
 

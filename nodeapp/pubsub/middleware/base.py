@@ -30,7 +30,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from nodeapp.events import MAX_EVENT, TOPIC, Event, Subscription
 from nodeapp.host import Host
-from nodeapp.installation import COMMAND
+from nodeapp.installation import setup_with
 from nodeapp.parameters import Param
 from nodeapp.pubsub.base import EndedError, Environment, RefusedError, Service
 from nodeapp.pubsub.middleware import marker
@@ -115,9 +115,7 @@ class Middleware(Service):
         lacking += [name for name in cls.modules if not _importable(name)]
         if not lacking:
             return None
-        return (
-            f"{cls.name} needs {', '.join(lacking)}: {COMMAND} setup --with {cls.setup or cls.name}"
-        )
+        return f"{cls.name} needs {', '.join(lacking)}: {setup_with(cls.setup or cls.name)}"
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:

@@ -20,6 +20,10 @@ ADDITIONS = Path(__file__).parent / "additions"
 """What a user may add to an image: the one image of the tests has it."""
 
 
+SYSTEMS = ("mqtt", "zenoh", "dds", "nats", "zeromq", "babel")
+"""And this."""
+
+
 class Stages:
     """Remembers what it is told."""
 
@@ -40,7 +44,8 @@ def image() -> Image:
         pytest.skip("building the image needs root")
     os.environ[CACHE_VARIABLE] = str(cache_folder() / "tests")
     compile_project(PROJECT)
-    return ensure_image(Stages(), inputs=inputs_of(ADDITIONS / "extra", ADDITIONS / "provision"))
+    inputs = inputs_of(ADDITIONS / "extra", ADDITIONS / "provision", systems=SYSTEMS)
+    return ensure_image(Stages(), inputs=inputs)
 
 
 @pytest.fixture(scope="session")

@@ -69,6 +69,7 @@ sys.exit(3)
         ("vm boot", "needs a terminal"),
         ("vm build --extra /nowhere", "--extra: no folder /nowhere"),
         ("vm build --provision /nowhere", "--provision: no file /nowhere"),
+        ("vm build --with kafka", "--with: there is no 'kafka' to set up: "),
     ],
 )
 def test_mistakes_end_with_one_line_that_says_what_to_do(line: str, message: str) -> None:

@@ -62,6 +62,30 @@ def test_the_guest_has_a_controller_of_its_own_where_it_cannot_use_the_hosts(
     assert alone.digest() != shared.digest()
 
 
+def test_systems_bring_their_programs_and_what_their_locks_pin() -> None:
+    plain = inputs_of()
+    inputs = inputs_of(systems=["mqtt", "nats", "batman", "mqtt", "dds"])
+    assert set(inputs.packages) - set(plain.packages) == {"mosquitto", "nats-server", "batmand"}
+    assert inputs.systems == ("mqtt", "nats", "batman", "dds")
+    more = set(inputs.requirements) - set(plain.requirements)
+    assert {each.partition("==")[0] for each in more} >= {"paho-mqtt", "nats-py", "cyclonedds"}
+    assert any(each.endswith("; sys_platform == 'win32'") for each in more)
+    assert not any("\\" in each or "hash" in each for each in more)
+    assert inputs.digest() != plain.digest()
+
+
+@pytest.mark.parametrize(
+    ("systems", "why"),
+    [
+        (["mqtt", "kafka"], "no 'kafka' to set up: amqtt, mqtt, nats, .*, babel, batman"),
+        (["gossipsub"], "needs fastecdsa, which has no wheel .* with --backend tap"),
+    ],
+)
+def test_systems_that_the_guest_cannot_have_are_refused(systems: list[str], why: str) -> None:
+    with pytest.raises(VmError, match=f"--with: .*{why}"):
+        inputs_of(systems=systems)
+
+
 def test_additions_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(VmError, match=r"--extra: no folder .*nowhere"):
         inputs_of(tmp_path / "nowhere")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodeapp.events import Event, Filter, Subscription
+from nodeapp.installation import setup_with
 from nodeapp.predicates import Predicate
 from nodeapp.pubsub.base import EndedError, Environment, RefusedError
 from nodeapp.pubsub.middleware import marker
@@ -166,6 +168,14 @@ def test_a_broker_that_does_not_exist_is_refused() -> None:
     for brokers, reason in (("1,9", "there is no node 9"), ("1,1", "each once"), ("a", "node ids")):
         values = dataclasses.asdict(typed("mqtt-bridged", {"brokers": brokers}))
         assert reason in str(bridged.misfit(FIELD, values))
+
+
+def test_in_the_machine_its_image_is_what_lacks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert setup_with("mqtt").endswith("run_testbed.sh setup --with mqtt")
+    monkeypatch.setattr("nodeapp.installation.GUEST", tmp_path)
+    assert setup_with("mqtt") == "sudo ./run_testbed.sh vm build --with mqtt"
 
 
 def test_what_is_not_installed_is_named_with_its_installation(
