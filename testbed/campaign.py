@@ -1,4 +1,4 @@
-"""The points of sweeps and reproductions in real time: one after another here, as root.
+"""The points of sweeps and reproductions in real time: one after another here, mostly as root.
 
 Each is a run into its folder.  Every `BETWEEN` seconds, and at the end, those that have come to
 their end are analysed, and the page is written, by a process that needs no root
@@ -16,9 +16,9 @@ from typing import Final
 
 from emulation.backends.base import Backend, BackendError
 from emulation.backends.realtime.routing import obstacle
-from emulation.backends.registry import backends
 from emulation.network.processes import running
 from emulation.scenario.runfolder import RunFolder
+from emulation.vm.waiting import MachineBackend, all_backends
 from spark_analysis.papers.cost import about
 from spark_analysis.papers.paper import Paper, Preset
 from spark_analysis.papers.planned import parts_of
@@ -94,7 +94,7 @@ def _ready(name: str, to_run: Sequence[tuple[Path, RunPoint]], master: str) -> B
 
     Raises `SpecError` for a point that has no scenario.
     """
-    backend = backends()[name]
+    backend = all_backends()[name]
     if master != LOCAL:
         fail(
             f"--master is for runs under the virtual clock: runs of {backend.name} take all of "
@@ -103,7 +103,8 @@ def _ready(name: str, to_run: Sequence[tuple[Path, RunPoint]], master: str) -> B
         )
     scenarios = [point.scenario() for _, point in to_run]
     if scenarios:
-        lacking = dict.fromkeys(filter(None, map(obstacle, scenarios)))
+        here = () if name == MachineBackend.name else scenarios
+        lacking = dict.fromkeys(filter(None, map(obstacle, here)))
         for problem in (*backend.obstacles(), *lacking):
             fail(problem)
     return backend
@@ -118,7 +119,8 @@ def _run(
     """Run points into their folders, and `analyse` now and then.  Raises as `run_campaign`."""
     begun = analysed = time.monotonic()
     for number, (path, point) in enumerate(to_run):
-        _await_others()
+        if backend.name != MachineBackend.name:
+            _await_others()
         left = _left(len(to_run) - number, number, time.monotonic() - begun, point.duration)
         console.say(f"run {number + 1} of {len(to_run)}, {about(left)} left: {point}")
         with RunDisplay(console, point.duration, under_way=analyst.start) as display:

@@ -174,7 +174,7 @@ def sweep(
 ) -> None:
     """Run many scenarios under the virtual clock as Spark tasks, and draw the results.
 
-    With a backend in real time they run one after another.  The same command resumes a sweep.
+    With another backend they run one after another.  The same command resumes a sweep.
 
     Example: sweep roaming_field flooding broker-gpsr --vary speed=1,5,10 --seeds 3
     Example: sweep roaming_field mqtt flooding --vary nodes=10,20 --backend tap --set routing=babel

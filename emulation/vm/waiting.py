@@ -14,12 +14,14 @@ from collections.abc import Callable
 from typing import Final
 
 from emulation.backends.base import Backend, BackendError, LiveRun, Observer
+from emulation.backends.realtime.backend import RealTimeBackend
 from emulation.backends.registry import backends
 from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.vm.backend import GuestReports, vm_obstacles
+from emulation.vm.build import cache_folder, chosen_inputs
 from emulation.vm.closed import run_closed
 from emulation.vm.preloaded import FILES
 from emulation.vm.qemu import MEMORY
@@ -39,6 +41,13 @@ class MachineBackend:
 
     name = "machine"
     summary = "as hwsim, in a virtual machine whose clock counts instructions: the same each time"
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Return the modules that the processes of a run begin with, there and here."""
+        inner = backends()[INNER]
+        assert isinstance(inner, RealTimeBackend)
+        return (__name__, *inner.code)
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot boot a virtual one."""
@@ -79,6 +88,11 @@ class MachineBackend:
         if code != 0:
             raise BackendError(heard.reason(code, errors))
         folder.note_outside(self.name, began, time.time() - began)
+
+
+def image_name() -> str:
+    """Return the name of the image that a run here begins from.  Raises `VmError`."""
+    return chosen_inputs(cache_folder()).digest()
 
 
 def memory_for(nodes: int) -> int:

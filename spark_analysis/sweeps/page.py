@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from emulation.scenario.settings import protocol_parameters
+from emulation.vm.waiting import MachineBackend
 from emulation.whole import write_text
 from nodeapp.installation import COMMAND
 from spark_analysis.engine.pandas_rows import floats, groups, native, records
@@ -31,10 +32,15 @@ from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import TextTable
 from spark_analysis.sweeps.differences import Difference, differences
 from spark_analysis.sweeps.folder import PAGE
-from spark_analysis.sweeps.spec import SweepSpec
+from spark_analysis.sweeps.spec import VIRTUAL, SweepSpec
 from spark_analysis.sweeps.sweep import SweepOutcome
 from topologies.catalog import topology_parameters
 
+CLOCKS: Final = {
+    VIRTUAL: "under the virtual clock",
+    MachineBackend.name: "in a machine whose clock waits",
+}
+"""By backend; others run in real time."""
 MOST_RUNS: Final = 200
 """Single runs that the page lists."""
 MOST_BARS: Final = 60
@@ -338,7 +344,7 @@ def write_page(
     spec = outcome.spec
     html = report.report_environment().get_template("sweep.html").render(
         title=f"{spec.topology}: {', '.join(spec.protocols)}",
-        clock="in real time" if spec.in_real_time else "under the virtual clock",
+        clock=CLOCKS.get(spec.backend, "in real time"),
         facts=[
             ("runs", count(len(outcome.results))),
             ("seeds", count(spec.seeds)),

@@ -31,10 +31,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from emulation.backends.realtime.backend import RealTimeBackend
-from emulation.backends.registry import backends
-from emulation.errors import ScenarioError
+from emulation.errors import ScenarioError, VmError
 from emulation.scenario.faults import FAULTS, FILE, texts_of
 from emulation.scenario.scenario import Scenario
+from emulation.vm.waiting import MachineBackend, all_backends, image_name
 from emulation.workloads.registry import WORKLOAD, workload_class
 from nodeapp.installation import COMMAND
 from nodeapp.parameters import Parameter, ParameterError, convert, suggestion
@@ -75,8 +75,8 @@ def run_modules(
         by_name.append(workload_class(workload).__module__)
     if backend == VIRTUAL:
         return closure(sources, (*RUNS, *by_name))
-    runner = backends()[backend]
-    assert isinstance(runner, RealTimeBackend)
+    runner = all_backends()[backend]
+    assert isinstance(runner, RealTimeBackend | MachineBackend)
     return closure(sources, (*runner.code, catalog.__name__, *by_name))
 
 
@@ -94,7 +94,7 @@ class SweepSpec:
 
     `draws` are parameters of the topology or its workload: points that differ in one of them share
     no random draws, even if they have the same seed.  `backend` is what runs the points: under the
-    virtual clock, in parallel, or in real time, one after another.
+    virtual clock, in parallel, or as in real time, one after another.
     """
 
     topology: str
@@ -210,9 +210,9 @@ def points(spec: SweepSpec) -> list[RunPoint]:
     So a sweep that is stopped has whole curves of fewer seeds.  Names and values are checked here,
     their combination when a scenario is made.  Raises `SpecError`.
     """
-    if spec.in_real_time and spec.backend not in backends():
-        near = suggestion(spec.backend, backends())
-        names = ", ".join(backends())
+    if spec.in_real_time and spec.backend not in all_backends():
+        near = suggestion(spec.backend, all_backends())
+        names = ", ".join(all_backends())
         raise SpecError(f"no backend {spec.backend!r} for sweeps{near}; there are: {names}")
     if not spec.protocols:
         raise SpecError("name at least one protocol")
@@ -317,6 +317,11 @@ def _repeats(
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()
     code = code_key(spec.topology, protocol, str(values[WORKLOAD]), spec.backend)
     in_real_time = {"backend": spec.backend} if spec.in_real_time else {}
+    if spec.backend == MachineBackend.name:
+        try:
+            in_real_time["image"] = image_name()
+        except VmError as error:
+            raise SpecError(str(error)) from None
     for seed in range(1, spec.seeds + 1):
         drawn = _drawn(seed, spec.draws, {**values, **files})
         identity = {

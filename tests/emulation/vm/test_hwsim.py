@@ -22,6 +22,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.vm.build import Image
 from nodeapp.kinds import CommonKind
 from nodeapp.wire import WireError, decode
+from spark_analysis import sweeps
 
 pytestmark = [pytest.mark.vm, pytest.mark.root, pytest.mark.spark]
 
@@ -184,6 +185,25 @@ def test_other_peoples_systems_do_the_same_twice(system: str, image: Image, tmp_
         assert (first / "captures" / name).read_bytes() == (
             second / "captures" / name
         ).read_bytes(), name
+
+
+@pytest.mark.long
+def test_a_sweep_runs_there_beside_other_work(image: Image, tmp_path: Path) -> None:
+    words = (
+        *("sweep", "roaming_field", "mqtt", "flooding", "--seeds", 1, "--backend", "machine"),
+        *("--nodes", 8, "--duration", 14, "--vary", "interval=0.5,1", "--out", tmp_path),
+        *settings(topics=1, subscribers=3),
+    )
+    done = on_this_machine(*words)
+    assert done.returncode == 0, done.stderr
+    results = sweeps.load(tmp_path)
+    assert len(results) == 4
+    assert results.kept_real_time.all()
+    assert results.delivery_ratio.min() == 1
+    assert "in a machine whose clock waits" in (tmp_path / "sweep.html").read_text()
+    again = on_this_machine(*words)
+    assert again.returncode == 0
+    assert "run 1 of" not in again.stderr
 
 
 @pytest.mark.long

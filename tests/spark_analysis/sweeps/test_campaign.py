@@ -15,6 +15,7 @@ from emulation.scenario.records import Fidelity
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from spark_analysis import sweeps
+from spark_analysis.sweeps.spec import SweepSpec, points
 from testbed.app import app
 
 FEW = ("--nodes", "7", "--duration", "14", "--seeds", "1", "--set", "interval=1")
@@ -49,7 +50,7 @@ class Recording(VirtualBackend):
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Recording:
     recording = Recording()
-    monkeypatch.setattr("testbed.campaign.backends", lambda: {"tap": recording})
+    monkeypatch.setattr("testbed.campaign.all_backends", lambda: {"tap": recording})
     monkeypatch.setattr("testbed.campaign.running", lambda: [])  # another test's run may be
     return recording
 
@@ -145,6 +146,29 @@ def test_a_system_that_is_not_installed_is_told_before_anything_runs(
     )
     assert sweep(tmp_path, "mqtt") == (1, "error: mqtt is not here: install it")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_machine_whose_clock_waits_needs_neither_systems_nor_silence_here(
+    backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "name", "machine")
+    monkeypatch.setattr("testbed.campaign.all_backends", lambda: {"machine": backend})
+    monkeypatch.setattr("testbed.campaign.obstacle", lambda _: "not here: install it")
+    monkeypatch.setattr("testbed.campaign.running", lambda: [4711])
+    monkeypatch.setattr(backend, "execute", interrupted)
+    words = ["sweep", "roaming_field", "mqtt", "--backend", "machine", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, [*words, *FEW])
+    assert done.exit_code == 130
+    assert done.output.startswith("run 1 of 1, less than a minute left: mqtt seed=1")
+
+
+def test_another_image_makes_other_points_in_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = SweepSpec("roaming_field", ("mqtt",), {}, seeds=1, backend="machine")
+    keys = []
+    for name in ("one", "other", "one"):
+        monkeypatch.setattr("spark_analysis.sweeps.spec.image_name", lambda name=name: name)
+        keys.append(points(spec)[0].key)
+    assert keys[0] == keys[2] != keys[1]
 
 
 def test_another_run_on_the_machine_is_waited_for(

@@ -116,6 +116,12 @@ def test_the_modules_that_simulate_a_run_are_in_the_closure() -> None:
     assert missing | others <= set(closure())
 
 
+def test_what_runs_in_a_machine_and_what_boots_it_are_in_its_closure() -> None:
+    modules = run_modules(SOURCES, TOPOLOGY, PROTOCOL, backend="machine")
+    assert set(modules) >= {"emulation.vm.closed", "emulation.vm.qemu", "emulation.media.hwsim"}
+    assert not set(modules) & {"emulation.media.tap", "spark_analysis.captures.virtual_run"}
+
+
 def test_what_measures_runs_or_shows_or_starts_them_is_not_in_the_closure() -> None:
     rooms = (
         *("testbed", "tests", "emulation.vm", "emulation.mininet_wifi"),
