@@ -31,7 +31,7 @@ from scapy.utils import RawPcapWriter
 from capture.batch import SLOTS, SNAPLEN, Batch
 from capture.files import PacketFile
 from capture.process import explained
-from capture.scan import ETHERNET
+from capture.scan import ETHERNET, RADIOTAP
 from capture.sockets import is_gone, kernel_drops, open_socket
 
 TICK: Final = 0.02
@@ -44,6 +44,8 @@ STATUS: Final = 1.0
 """Seconds between status files."""
 LAST: Final = 2.0
 """Most seconds spent at the end on packets that still wait in the sockets."""
+OF_ALL: Final = 16
+"""Factor of the receive buffer of an interface that shows the frames of all stations."""
 OPENERS: Final = 32
 """Sockets opened or closed at once: each waits some 10 ms for the kernel (synchronize_net)."""
 
@@ -129,8 +131,9 @@ def open_captures(
     """
 
     def listen(source: Source) -> L2ListenSocket:
+        size = buffer_bytes * (OF_ALL if source.linktype == RADIOTAP else 1)
         try:
-            return open_socket(source.pid, source.interface, source.loopback, buffer_bytes)
+            return open_socket(source.pid, source.interface, source.loopback, size)
         except OSError as error:
             raise OSError(
                 f"cannot capture on {source.interface} of process {source.pid}: {explained(error)}"

@@ -18,6 +18,7 @@ import pytest
 from scapy.utils import RawPcapReader
 
 from capture.decode import Columns, decode_records, read_header, record_offsets
+from capture.scan import RADIOTAP
 from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.wire import CLIENT_PORT, Frame
 from tests.capture.lab import Lab, lab, recording, run, until
@@ -123,6 +124,19 @@ def test_drops_are_counted(net: Lab) -> None:
     assert status["kernel_drops"] > 0
     assert status["kernel_drops"] + status["packets"] == 1_000
     assert len(read(net.folder / "far0.pcap")["kind"]) == status["packets"]
+
+
+def test_what_shows_the_frames_of_all_stations_has_more_room_for_them(net: Lab) -> None:
+    air = {**net.source("far0"), "linktype": RADIOTAP}
+    with recording(net.folder, net.source("near0"), air, buffer_bytes=60_000) as recorder:
+        recorder.process.send_signal(signal.SIGSTOP)
+        sender = net.sender()
+        for number in range(1_000):
+            sender.send(packet(number))
+        recorder.process.send_signal(signal.SIGCONT)
+        interfaces = recorder.stop()["interfaces"]
+    assert interfaces["near0"]["kernel_drops"] > 0
+    assert interfaces["far0"]["kernel_drops"] == 0
 
 
 def test_a_killed_recorder_leaves_readable_files(net: Lab) -> None:
