@@ -44,7 +44,7 @@ STATUS: Final = 1.0
 """Seconds between status files."""
 LAST: Final = 2.0
 """Most seconds spent at the end on packets that still wait in the sockets."""
-OF_ALL: Final = 16
+AIR_FACTOR: Final = 16
 """Factor of the receive buffer of an interface that shows the frames of all stations."""
 OPENERS: Final = 32
 """Sockets opened or closed at once: each waits some 10 ms for the kernel (synchronize_net)."""
@@ -131,7 +131,7 @@ def open_captures(
     """
 
     def listen(source: Source) -> L2ListenSocket:
-        size = buffer_bytes * (OF_ALL if source.linktype == RADIOTAP else 1)
+        size = buffer_bytes * (AIR_FACTOR if source.linktype == RADIOTAP else 1)
         try:
             return open_socket(source.pid, source.interface, source.loopback, size)
         except OSError as error:

@@ -21,7 +21,7 @@ PROGRAM: Final = program_of(ROOT)
 """Name of the command."""
 IS_CHECKOUT: Final = PROGRAM == SCRIPT
 GUEST: Final = Path("/usr/lib/testbed/agent.py")
-"""What the virtual machine has and no other."""
+"""A file that only the virtual machine has."""
 COMMAND: Final = f"./{PROGRAM}" if IS_CHECKOUT else PROGRAM
 """The command as it is typed: in a checkout in its own folder."""
 

@@ -18,7 +18,7 @@ from emulation.backends.base import Backend, BackendError
 from emulation.backends.realtime.routing import obstacle
 from emulation.network.processes import running
 from emulation.scenario.runfolder import RunFolder
-from emulation.vm.waiting import MachineBackend, all_backends
+from emulation.vm.waiting import MachineBackend, all_backends, image_name, lacks
 from spark_analysis.papers.cost import about
 from spark_analysis.papers.paper import Paper, Preset
 from spark_analysis.papers.planned import parts_of
@@ -97,14 +97,14 @@ def _ready(name: str, to_run: Sequence[tuple[Path, RunPoint]], master: str) -> B
     backend = all_backends()[name]
     if master != LOCAL:
         fail(
-            f"--master is for runs under the virtual clock: runs of {backend.name} take all of "
-            "this machine, one after another",
+            f"--master is for runs under the virtual clock: those of {backend.name} go on here, "
+            "one after another",
             USAGE,
         )
     scenarios = [point.scenario() for _, point in to_run]
     if scenarios:
-        here = () if name == MachineBackend.name else scenarios
-        lacking = dict.fromkeys(filter(None, map(obstacle, here)))
+        missing = lacks if name == MachineBackend.name else obstacle
+        lacking = dict.fromkeys(filter(None, map(missing, scenarios)))
         for problem in (*backend.obstacles(), *lacking):
             fail(problem)
     return backend
@@ -118,9 +118,13 @@ def _run(
 ) -> None:
     """Run points into their folders, and `analyse` now and then.  Raises as `run_campaign`."""
     begun = analysed = time.monotonic()
+    in_machine = backend.name == MachineBackend.name
+    image = image_name() if in_machine else ""
     for number, (path, point) in enumerate(to_run):
-        if backend.name != MachineBackend.name:
+        if not in_machine:
             _await_others()
+        elif image_name() != image:
+            fail("the machine has another image since `vm build`: start again to run all with it")
         left = _left(len(to_run) - number, number, time.monotonic() - begun, point.duration)
         console.say(f"run {number + 1} of {len(to_run)}, {about(left)} left: {point}")
         with RunDisplay(console, point.duration, under_way=analyst.start) as display:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import typer
 
 from emulation.errors import ScenarioError
+from emulation.vm.inputs import systems
 from emulation.vm.waiting import all_backends
 from emulation.workloads.registry import FILE, workload_names
 from nodeapp.pubsub.registry import PROTOCOLS, SYSTEMS
@@ -52,9 +54,19 @@ def presets(context: typer.Context) -> list[str]:
 
 def several_backends(incomplete: str) -> list[str]:
     """Return what `--backends` may be: names with commas between."""
+    return _several(incomplete, all_backends())
+
+
+def several_systems(incomplete: str) -> list[str]:
+    """Return what `--with` of `vm build` may be."""
+    return _several(incomplete, systems())
+
+
+def _several(incomplete: str, names: Iterable[str]) -> list[str]:
+    """Return how names with commas between may go on."""
     before, comma, _ = incomplete.rpartition(",")
     chosen = before.split(",")
-    return [f"{before}{comma}{name}" for name in all_backends() if name not in chosen]
+    return [f"{before}{comma}{name}" for name in names if name not in chosen]
 
 
 def _arguments(context: typer.Context) -> list[str]:

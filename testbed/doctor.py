@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -113,7 +112,6 @@ def examine() -> list[Diagnosis]:
     checks: tuple[tuple[str, str, Callable[[], str | None], bool], ...] = (
         ("analysis", "Spark jobs and reports", _java, True),
         ("dissector", "look into captures with Wireshark or tshark", _tshark, False),
-        ("capture buffers", "captures without loss at high rates", _receive_buffer, False),
         ("disk", "captures and reports", _disk, True),
         ("compiled modules", "the same runs in half the time", compiled.obstacle, False),
         (
@@ -164,15 +162,6 @@ def _java() -> str | None:
 
 def _tshark() -> str | None:
     return None if shutil.which("tshark") else "tshark is missing: apt-get install tshark"
-
-
-def _receive_buffer() -> str | None:
-    if os.geteuid() == 0:  # root may exceed the limit (SO_RCVBUFFORCE)
-        return None
-    limit = int(Path("/proc/sys/net/core/rmem_max").read_text(encoding="ascii"))
-    if limit >= 1 << 20:
-        return None
-    return f"net.core.rmem_max is {limit}: sysctl -w net.core.rmem_max=4194304"
 
 
 def _disk() -> str | None:

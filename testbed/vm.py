@@ -26,11 +26,13 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.vm import build as images
 from emulation.vm import qemu
 from emulation.vm.inputs import inputs_of
+from emulation.vm.inputs import systems as all_systems
 from emulation.vm.preloaded import FILES
 from emulation.vm.probe import Choice
 from emulation.vm.run import MachineOptions, run_in_vm, run_waiting, testbed
 from emulation.vm.staging import Staging, staging
 from nodeapp.installation import PROGRAM
+from testbed import completing
 from testbed.commands import COMMANDS
 from testbed.options import (
     RUNS,
@@ -116,24 +118,36 @@ def build(
         typer.Option("--provision", metavar="SCRIPT", help="runs inside the image as root"),
     ] = None,
     systems: Annotated[
-        str,
-        typer.Option("--with", metavar="NAME,...", help="middlewares and routing, as of setup"),
-    ] = "",
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="NAME,...",
+            help="middlewares and routing, as for setup",
+            autocompletion=completing.several_systems,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="build even if the image exists")] = False,
 ) -> None:
     """Build the image of the virtual machine; later commands use it.
 
-    What --extra, --provision and --with add stays until the next build.
+    What --extra and --provision add stays until the next build; --with adds to what is there.
 
     Example: vm build --provision install-batman.sh
+    Example: vm build --with mqtt,babel
     """
+    names = [name.strip() for text in systems or () for name in text.split(",")]
+    if not all(names):
+        fail(f"--with takes names with commas between: {', '.join(all_systems())}", USAGE)
     with _errors(), Interrupts() as interrupts, Stages() as stages:
-        inputs = inputs_of(extra, provision, systems=filter(None, systems.split(",")))
+        inputs = inputs_of(extra, provision, systems=names)
+        if names:
+            inputs = images.extended(inputs, images.cache_folder())
         image = images.ensure_image(stages, inputs=inputs, force=force, interrupts=interrupts)
     facts = json.loads((image.path / "image.json").read_text(encoding="utf-8"))
+    having = f", with {', '.join(facts['systems'])}" if facts["systems"] else ""
     console.say(
         f"image: {image.path} ({facts['bytes'] >> 20} MiB, Linux {facts['kernel']}, "
-        f"built in {facts['build_seconds']:.0f} s)"
+        f"built in {facts['build_seconds']:.0f} s{having})"
     )
 
 

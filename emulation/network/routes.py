@@ -49,14 +49,15 @@ def next_hops(count: int, links: Sequence[tuple[int, int, float]]) -> dict[tuple
     costs = np.full((count, count), np.inf)
     np.fill_diagonal(costs, 0.0)
     hops = np.tile(np.arange(count), (count, 1))
+    through, shorter = np.empty_like(costs), np.empty(costs.shape, dtype=bool)
     for one, other, loss in links:
         if loss < WORST:
             costs[one, other] = costs[other, one] = 1 / (1 - loss)
     for via in range(count):  # Floyd, "Algorithm 97: Shortest Path", CACM 5 (6), 1962
-        through = costs[:, via, np.newaxis] + costs[via]
-        shorter = through < costs
-        costs = np.where(shorter, through, costs)
-        hops = np.where(shorter, hops[:, via, np.newaxis], hops)
+        np.add(costs[:, via, np.newaxis], costs[via], out=through)
+        np.less(through, costs, out=shorter)
+        np.copyto(costs, through, where=shorter)
+        np.copyto(hops, hops[:, via, np.newaxis], where=shorter)
     nodes, others = np.nonzero(np.isfinite(costs) & ~np.eye(count, dtype=bool))
     reached = zip(nodes.tolist(), others.tolist(), hops[nodes, others].tolist(), strict=True)
     return {(node, to): hop for node, to, hop in reached}

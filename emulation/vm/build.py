@@ -16,6 +16,7 @@ import functools
 import json
 import os
 import select
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,18 +26,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import IO, Final, Protocol, Self
 
 from emulation.errors import VmError
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
+from emulation.scenario.records import Record
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import kernel, mirror, tools
 from emulation.vm.inputs import NO_SUCH_HARDWARE, PYTHON, SUITE, ImageInputs, inputs_of
 from emulation.vm.locks import locked
 from emulation.vm.qemu import pad, start_tied
 from emulation.whole import write_text
+from nodeapp.installation import SCRIPT
 
+CHOSEN: Final = "chosen.json"
+"""The file with the additions that were chosen last."""
 CACHE_VARIABLE: Final = "TESTBED_VM_CACHE"
 NEEDED: Final = 1600 << 20
 """Bytes of disk space that a build takes at its peak."""
@@ -48,6 +53,35 @@ IN_IMAGE: Final = ("agent.py", "start", "closed", "mount-code", "modprobe")
 """Files of the guest that are in the image; `init` is in the initramfs."""
 UNFINISHED: Final = ".building-"
 PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+
+
+class Additions(Record):
+    """What a user has added to an image: paths, and names of systems."""
+
+    extra: str = ""
+    provision: str = ""
+    systems: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, inputs: ImageInputs) -> Self:
+        """Return those of an image's inputs."""
+        return cls(
+            extra=str(inputs.extra or ""),
+            provision=str(inputs.provision or ""),
+            systems=inputs.systems,
+        )
+
+
+def command(inputs: ImageInputs) -> str:
+    """Return the command that builds an image, for messages."""
+    words = ["vm", "build"]
+    if inputs.extra is not None:
+        words += ["--extra", str(inputs.extra)]
+    if inputs.provision is not None:
+        words += ["--provision", str(inputs.provision)]
+    if inputs.systems:
+        words += ["--with", ",".join(inputs.systems)]
+    return shlex.join(words)
 
 
 class BuildObserver(Protocol):
@@ -127,7 +161,9 @@ def ensure_image(
                 _remember(chosen, cache)
             return image
         if os.geteuid() != 0:
-            raise VmError("no image of the virtual machine: build it once with sudo: vm build")
+            raise VmError(
+                f"no image of the virtual machine: build it once with sudo: {command(inputs)}"
+            )
         tools.install_missing(observer.stage)
         (cache / "images").mkdir(parents=True, exist_ok=True)
         waits = functools.partial(observer.stage, "waiting for another build to end")
@@ -249,7 +285,7 @@ class _Build:
             "suite": SUITE,
             "kernel": release,
             "python_packages": self._inputs.requirements,
-            **_additions(self._inputs),
+            **Additions.of(self._inputs).model_dump(),
             "build_seconds": round(seconds, 1),
             "bytes": sum(path.stat().st_size for path in out.iterdir()),
         }
@@ -313,32 +349,35 @@ def _await_end(output: IO[bytes], seconds: float = 10.0) -> None:
 def chosen_inputs(cache: Path) -> ImageInputs:
     """Return the inputs with the most recently built additions.  Raises `VmError`."""
     try:
-        chosen = json.loads((cache / "chosen.json").read_text(encoding="utf-8"))
+        chosen = Additions.model_validate_json((cache / CHOSEN).read_bytes())
     except (OSError, ValueError):
         return inputs_of()
-    extra, provision = chosen.get("extra"), chosen.get("provision")
+    try:
+        return inputs_of(
+            Path(chosen.extra) if chosen.extra else None,
+            Path(chosen.provision) if chosen.provision else None,
+            systems=chosen.systems,
+        )
+    except VmError as error:
+        raise VmError(f"{error}; or choose another image: sudo ./{SCRIPT} vm build") from None
+
+
+def extended(inputs: ImageInputs, cache: Path) -> ImageInputs:
+    """Return the inputs with the additions chosen last that they lack.  Raises `VmError`."""
+    chosen = chosen_inputs(cache)
     return inputs_of(
-        Path(extra) if extra else None,
-        Path(provision) if provision else None,
-        systems=chosen.get("systems", ()),
+        inputs.extra or chosen.extra,
+        inputs.provision or chosen.provision,
+        systems=(*chosen.systems, *inputs.systems),
     )
 
 
 def _remember(inputs: ImageInputs, cache: Path) -> None:
     """Make these inputs the ones that later commands use.  Raises OSError."""
-    chosen = json.dumps(_additions(inputs)) + "\n"
-    kept = cache / "chosen.json"
+    chosen = Additions.of(inputs).model_dump_json() + "\n"
+    kept = cache / CHOSEN
     if not kept.is_file() or kept.read_text(encoding="utf-8") != chosen:
         write_text(kept, chosen)
-
-
-def _additions(inputs: ImageInputs) -> dict[str, Any]:
-    """Return what a user has added."""
-    return {
-        "extra": str(inputs.extra or ""),
-        "provision": str(inputs.provision or ""),
-        "systems": inputs.systems,
-    }
 
 
 def clean(cache: Path | None = None) -> list[str]:

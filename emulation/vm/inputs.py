@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from emulation.backends.realtime.routing import DAEMONS
+from emulation.backends.realtime.routing import DAEMONS, routing_of
 from emulation.errors import VmError
 from emulation.network.processes import PROJECT
 from emulation.network.switches import framework_in
+from emulation.scenario.scenario import Scenario
+from nodeapp.installation import SCRIPT
 from nodeapp.pubsub.middleware.base import Middleware
 from nodeapp.pubsub.registry import MIDDLEWARE
 
@@ -53,6 +55,8 @@ PYTHON_PACKAGES: Final = (
     # For tests that only the guest can run.
     *("pytest", "pytest-timeout", "hypothesis"),
 )
+BROKER: Final = "amqtt"
+"""What serves clients of MQTT at the nodes."""
 NO_WHEELS: Final = {"gossipsub": "fastecdsa"}
 """What cannot be added to an image, and which package it needs that is not on PyPI as a wheel."""
 FROM_HERE: Final = (
@@ -122,11 +126,13 @@ def inputs_of(
             f"{project / LOCK}: {error.strerror}"
         ) from None
     requirements, packages = list(pinned(text, PYTHON_PACKAGES)), list(DEBIAN_PACKAGES)
-    systems = tuple(dict.fromkeys(systems))
-    for name in systems:
-        packages += _programs(name)
-        lock = project / "requirements" / f"{name}.lock"
-        if lock.is_file():
+    chosen = tuple(sorted(set(systems)))
+    for name in chosen:
+        packages += programs_of(name)
+        if name not in DAEMONS:
+            lock = project / "requirements" / f"{name}.lock"
+            if not lock.is_file():
+                raise VmError(f"{name} cannot be set up in the machine: {lock} is missing")
             requirements += _locked(lock.read_text(encoding="utf-8"))
     site = project / ".ryu" / "lib" / f"python{PYTHON}" / "site-packages"
     if not framework_in(site):
@@ -136,30 +142,63 @@ def inputs_of(
         extra.resolve() if extra else None,
         provision.resolve() if provision else None,
         tuple(packages),
-        systems,
+        chosen,
     )
 
 
-def _programs(system: str) -> Sequence[str]:
+def systems() -> list[str]:
+    """Return what an image may have, by the names that set-up has for it."""
+    names = dict.fromkeys(_middleware(name).setup or name for name in MIDDLEWARE)
+    return [BROKER, *(name for name in names if name not in NO_WHEELS), *DAEMONS]
+
+
+def programs_of(system: str) -> Sequence[str]:
     """Return the Debian packages of a system: those of its programs have the same names.
 
     Raises `VmError` for one that the guest cannot have.
     """
-    by_name: dict[str, Sequence[str]] = {"amqtt": ("mosquitto-clients",)}
-    for middleware in MIDDLEWARE.values():
-        service = middleware.service
-        assert issubclass(service, Middleware)
-        by_name[service.setup or service.name] = service.programs
-    by_name |= {name: (program,) for name, program in DAEMONS.items()}
     if system in NO_WHEELS:
-        raise VmError(
-            f"--with: {system} needs {NO_WHEELS[system]}, which has no wheel for the guest: it "
-            "runs on this machine, with --backend tap"
-        )
-    if system not in by_name:
-        names = ", ".join(name for name in by_name if name not in NO_WHEELS)
-        raise VmError(f"--with: there is no {system!r} to set up: {names}")
-    return by_name[system]
+        raise VmError(_without_wheel(system))
+    if system not in systems():
+        names = ", ".join(systems())
+        raise VmError(f"there is no {system!r} to set up in the machine: {names}")
+    if system == BROKER:
+        return ("mosquitto-clients",)
+    return (DAEMONS[system],) if system in DAEMONS else _middleware(system).programs
+
+
+def lacking(scenario: Scenario, inputs: ImageInputs) -> str | None:
+    """Return what an image lacks for a scenario, and what to do; None if nothing.
+
+    What a user has added by hand is not known.
+    """
+    wanted, routing = [], routing_of(scenario)
+    if routing is not None:
+        wanted.append(_middleware(scenario.protocol.name).setup or scenario.protocol.name)
+        wanted += [routing] if routing in DAEMONS else []
+    if scenario.mqtt:
+        wanted.append(BROKER)
+    missing = [name for name in wanted if name not in inputs.systems]
+    if not missing or inputs.extra is not None or inputs.provision is not None:
+        return None
+    for name in missing:
+        if name in NO_WHEELS:
+            return _without_wheel(name)
+    names = ",".join(missing)
+    return f"the machine's image has no {names}: sudo ./{SCRIPT} vm build --with {names}"
+
+
+def _middleware(name: str) -> type[Middleware]:
+    service = MIDDLEWARE[name].service
+    assert issubclass(service, Middleware)
+    return service
+
+
+def _without_wheel(system: str) -> str:
+    return (
+        f"{system} needs {NO_WHEELS[system]}, which has no wheel for the machine: it runs on this "
+        "one, with --backend tap"
+    )
 
 
 def pinned(requirements: str, names: tuple[str, ...]) -> tuple[str, ...]:

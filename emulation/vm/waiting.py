@@ -9,6 +9,7 @@ its captures come out after it is off.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Final
@@ -21,11 +22,13 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.vm.backend import GuestReports, vm_obstacles
-from emulation.vm.build import cache_folder, chosen_inputs
+from emulation.vm.build import cache_folder, chosen_inputs, command, find_image
 from emulation.vm.closed import run_closed
+from emulation.vm.inputs import lacking
 from emulation.vm.preloaded import FILES
 from emulation.vm.qemu import MEMORY
 from emulation.vm.run import image_in_use
+from nodeapp.installation import SCRIPT
 
 WITHOUT_PROMPT: Final = frozenset({"machine", "virtual"})
 """Backends that do not run in real time: they have no prompt, and no live page."""
@@ -51,7 +54,14 @@ class MachineBackend:
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot boot a virtual one."""
-        return vm_obstacles()
+        obstacles = vm_obstacles()
+        try:
+            inputs = chosen_inputs(cache_folder())
+            if os.geteuid() != 0 and find_image(inputs) is None:
+                obstacles.append(f"the machine has no image: sudo ./{SCRIPT} {command(inputs)}")
+        except VmError as error:
+            obstacles.append(str(error))
+        return obstacles
 
     def execute(
         self,
@@ -66,6 +76,8 @@ class MachineBackend:
         """
         if interact is not None:
             raise BackendError("no prompt here: nothing reaches this machine while it runs")
+        if obstacle := lacks(scenario):
+            raise BackendError(obstacle)
         path, began = folder.path.resolve(), time.time()
         heard = GuestReports(observer)
         with Interrupts() as interrupts:
@@ -93,6 +105,14 @@ class MachineBackend:
 def image_name() -> str:
     """Return the name of the image that a run here begins from.  Raises `VmError`."""
     return chosen_inputs(cache_folder()).digest()
+
+
+def lacks(scenario: Scenario) -> str | None:
+    """Return what the image lacks for a scenario, and what to do; None if nothing."""
+    try:
+        return lacking(scenario, chosen_inputs(cache_folder()))
+    except VmError as error:
+        return str(error)
 
 
 def memory_for(nodes: int) -> int:

@@ -7,8 +7,9 @@ not independent.  `draws` names parameters whose values are to enter the draws: 
 point's scenario then follows from its seed and these values, and from nothing else.
 
 A point has a key, the hash of what its run follows from: topology, protocol, all parameters, seed,
-duration, and the code that simulates it.  So equal points of different specs are the same.  What is
-measured of the run is not in the key: measures have versions (`spark_analysis.measures.versions`).
+duration, backend, and the code that runs it.  So equal points of different specs are the same.
+What is measured of the run is not in the key: measures have versions
+(`spark_analysis.measures.versions`).
 
 The code that runs a point (`code_key`) is `RUNS` with what it imports, directly or through others;
 of a run in real time, what its processes run.  Imports stop at three walls, behind which modules
@@ -58,12 +59,19 @@ _Offered = Mapping[tuple[str, str], Mapping[str, Parameter]]
 def code_key(topology: str, protocol: str, workload: str = "", backend: str = VIRTUAL) -> str:
     """Return the hash of the code that runs a topology, a protocol and a workload.
 
-    `workload` is the name of the chosen one, empty for the topology's own.  The hash stays
-    the same for the life of the process, as imported code does.  Raises
-    `ScenarioError` for an unknown topology or workload, KeyError for an unknown protocol.
+    The image of the machine whose clock waits is part of its code.  `workload` is the name of the
+    chosen one, empty for the topology's own.  The hash stays the same for the life of the process,
+    as imported code does.  Raises `ScenarioError` for an unknown topology or workload, KeyError for
+    an unknown protocol, `SpecError` if the image is unknown.
     """
     sources = project()
-    return key_of(sources, run_modules(sources, topology, protocol, workload, backend), protocol)
+    key = key_of(sources, run_modules(sources, topology, protocol, workload, backend), protocol)
+    if backend != MachineBackend.name:
+        return key
+    try:
+        return hashlib.sha256(f"{key} {image_name()}".encode()).hexdigest()[: len(key)]
+    except VmError as error:
+        raise SpecError(str(error)) from None
 
 
 def run_modules(
@@ -220,7 +228,9 @@ def points(spec: SweepSpec) -> list[RunPoint]:
         if times > 1:
             raise SpecError(f"{protocol} is named {times} times: name each protocol once")
         if protocol in MIDDLEWARE and not spec.in_real_time:
-            raise SpecError(f"{protocol} runs in real time only: add --backend tap")
+            raise SpecError(
+                f"{protocol} has a clock of its own: add --backend tap, or machine without root"
+            )
     if spec.seeds < 1:
         raise SpecError("--seeds is a number from 1")
     for key in spec.vary:
@@ -316,12 +326,7 @@ def _repeats(
             settings[key] = str(path.resolve())  # workers have their own working directory
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()
     code = code_key(spec.topology, protocol, str(values[WORKLOAD]), spec.backend)
-    in_real_time = {"backend": spec.backend} if spec.in_real_time else {}
-    if spec.backend == MachineBackend.name:
-        try:
-            in_real_time["image"] = image_name()
-        except VmError as error:
-            raise SpecError(str(error)) from None
+    elsewhere = {"backend": spec.backend} if spec.in_real_time else {}
     for seed in range(1, spec.seeds + 1):
         drawn = _drawn(seed, spec.draws, {**values, **files})
         identity = {
@@ -331,7 +336,7 @@ def _repeats(
             "parameters": {**values, **files},
             "seed": drawn,
             "duration": float(spec.duration),
-            **in_real_time,
+            **elsewhere,
         }
         text = json.dumps(identity, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -16,7 +16,16 @@ from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import await_condition
 from emulation.vm import tools
-from emulation.vm.build import UNFINISHED, clean, ensure_image, find_image
+from emulation.vm.build import (
+    UNFINISHED,
+    Additions,
+    chosen_inputs,
+    clean,
+    command,
+    ensure_image,
+    extended,
+    find_image,
+)
 from emulation.vm.inputs import ImageInputs, inputs_of
 from tests.emulation.vm.conftest import Stages
 from tests.processes import hang
@@ -101,6 +110,22 @@ def test_the_image_that_was_asked_for_last_is_used_though_it_was_there(tmp_path:
         asked = ensure_image(Stages(), inputs=inputs, cache=tmp_path)
         assert asked.name == inputs.digest()
         assert find_image(cache=tmp_path) == ensure_image(Stages(), cache=tmp_path) == asked
+
+
+def test_systems_come_beside_what_was_chosen_and_what_cannot_be_read_is_not(tmp_path: Path) -> None:
+    script, chosen = tmp_path / "script", tmp_path / "chosen.json"
+    script.touch()
+    before = inputs_of(None, script, systems=["babel"])
+    chosen.write_text(Additions.of(before).model_dump_json())
+    both = extended(inputs_of(systems=["mqtt"]), tmp_path)
+    assert (both.systems, both.provision) == (("babel", "mqtt"), script)
+    assert command(both) == f"vm build --provision {script} --with babel,mqtt"
+    for text in ("null", "[]", '{"systems": 5}', '{"systems": [["a"]]}', '{"extra": 5}', "{"):
+        chosen.write_text(text)
+        assert chosen_inputs(tmp_path) == inputs_of()
+    chosen.write_text('{"systems": ["gone"]}')
+    with pytest.raises(VmError, match=r"no 'gone' .*; or choose another image: sudo .* vm build"):
+        chosen_inputs(tmp_path)
 
 
 @pytest.mark.root

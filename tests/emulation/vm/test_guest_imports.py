@@ -18,9 +18,11 @@ import testbed.app, testbed.doctor, testbed.display
 import emulation.network.driver, emulation.network.gpsd, emulation.media.tap, emulation.vm.smoke
 import emulation.scenario.runfolder, capture.__main__, nodeapp.__main__
 from emulation.backends.registry import backends
+from emulation.network.routes import next_hops
 from topologies.catalog import make_scenario, topology_class, topology_names
 from typer.testing import CliRunner
 backends()
+assert next_hops(2, [(0, 1, 0.0)]) == {{(0, 1): 1, (1, 0): 0}}
 for name in topology_names():
     topology_class(name)
 for line in (["list"], ["list", "roaming_field"], ["doctor"]):

@@ -188,7 +188,7 @@ def test_other_peoples_systems_do_the_same_twice(system: str, image: Image, tmp_
 
 
 @pytest.mark.long
-def test_a_sweep_runs_there_beside_other_work(image: Image, tmp_path: Path) -> None:
+def test_a_sweep_runs_there(image: Image, tmp_path: Path) -> None:
     words = (
         *("sweep", "roaming_field", "mqtt", "flooding", "--seeds", 1, "--backend", "machine"),
         *("--nodes", 8, "--duration", 14, "--vary", "interval=0.5,1", "--out", tmp_path),
@@ -203,6 +203,7 @@ def test_a_sweep_runs_there_beside_other_work(image: Image, tmp_path: Path) -> N
     assert "in a machine whose clock waits" in (tmp_path / "sweep.html").read_text()
     again = on_this_machine(*words)
     assert again.returncode == 0
+    assert "run 1 of 4" in done.stderr
     assert "run 1 of" not in again.stderr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,18 @@ import pytest
 from emulation.errors import VmError
 from emulation.network.processes import PROJECT
 from emulation.vm import mirror
-from emulation.vm.inputs import LOCK, OS_KEN, PYTHON, PYTHON_PACKAGES, inputs_of, pinned
+from emulation.vm.inputs import (
+    LOCK,
+    NO_WHEELS,
+    OS_KEN,
+    PYTHON,
+    PYTHON_PACKAGES,
+    inputs_of,
+    lacking,
+    pinned,
+    systems,
+)
+from topologies.catalog import make_scenario
 
 
 def test_the_guest_gets_the_versions_of_the_project() -> None:
@@ -64,9 +76,10 @@ def test_the_guest_has_a_controller_of_its_own_where_it_cannot_use_the_hosts(
 
 def test_systems_bring_their_programs_and_what_their_locks_pin() -> None:
     plain = inputs_of()
-    inputs = inputs_of(systems=["mqtt", "nats", "batman", "mqtt", "dds"])
+    inputs = inputs_of(systems=["nats", "mqtt", "batman", "mqtt", "dds"])
     assert set(inputs.packages) - set(plain.packages) == {"mosquitto", "nats-server", "batmand"}
-    assert inputs.systems == ("mqtt", "nats", "batman", "dds")
+    assert inputs.systems == ("batman", "dds", "mqtt", "nats")
+    assert inputs == inputs_of(systems=inputs.systems)
     more = set(inputs.requirements) - set(plain.requirements)
     assert {each.partition("==")[0] for each in more} >= {"paho-mqtt", "nats-py", "cyclonedds"}
     assert any(each.endswith("; sys_platform == 'win32'") for each in more)
@@ -77,13 +90,49 @@ def test_systems_bring_their_programs_and_what_their_locks_pin() -> None:
 @pytest.mark.parametrize(
     ("systems", "why"),
     [
-        (["mqtt", "kafka"], "no 'kafka' to set up: amqtt, mqtt, nats, .*, babel, batman"),
+        (["mqtt", "kafka"], "no 'kafka' to set up .*: amqtt, mqtt, nats, .*, babel, batman"),
         (["gossipsub"], "needs fastecdsa, which has no wheel .* with --backend tap"),
     ],
 )
 def test_systems_that_the_guest_cannot_have_are_refused(systems: list[str], why: str) -> None:
-    with pytest.raises(VmError, match=f"--with: .*{why}"):
+    with pytest.raises(VmError, match=why):
         inputs_of(systems=systems)
+
+
+def test_a_system_without_its_lock_is_not_half_set_up(tmp_path: Path) -> None:
+    (tmp_path / LOCK).parent.mkdir()
+    (tmp_path / LOCK).write_bytes((PROJECT / LOCK).read_bytes())
+    assert inputs_of(project=tmp_path, systems=["babel"]).systems == ("babel",)
+    with pytest.raises(VmError, match=r"nats cannot be set up .*nats\.lock is missing"):
+        inputs_of(project=tmp_path, systems=["nats"])
+
+
+def test_the_machine_may_have_what_set_up_has() -> None:
+    script = (PROJECT / "run_testbed.sh").read_text(encoding="utf-8")
+    names = re.search(r"there is no \$name to set up: ([\w, ]+)", script)
+    assert names is not None
+    assert {*systems(), *NO_WHEELS} == set(names[1].split(", "))
+
+
+@pytest.mark.parametrize(
+    ("words", "having", "why"),
+    [
+        (("mqtt", {"routing": "babel"}), [], "no mqtt,babel: sudo .* vm build --with mqtt,babel"),
+        (("mqtt", {"routing": "babel"}), ["mqtt"], "no babel: .* vm build --with babel$"),
+        (("mqtt-bridged", {}), ["mqtt"], None),
+        (("gossipsub", {}), [], "gossipsub needs fastecdsa, .* --backend tap"),
+        (("flooding", {}), [], None),
+        (("flooding", {"mqtt": True}), [], "no amqtt: "),
+    ],
+)
+def test_what_an_image_lacks_for_a_scenario_is_told(
+    words: tuple[str, dict[str, object]], having: list[str], why: str | None, tmp_path: Path
+) -> None:
+    protocol, settings = words
+    scenario = make_scenario("roaming_field", protocol, seed=1, duration=14.0, settings=settings)
+    told = lacking(scenario, inputs_of(systems=having))
+    assert told is None if why is None else told is not None and re.search(why, told)
+    assert lacking(scenario, inputs_of(tmp_path, systems=having)) is None  # who knows what is there
 
 
 def test_additions_that_are_not_there_are_named(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from emulation.scenario.records import Fidelity
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from spark_analysis import sweeps
-from spark_analysis.sweeps.spec import SweepSpec, points
+from spark_analysis.sweeps.spec import SweepSpec, code_key, points
 from testbed.app import app
 
 FEW = ("--nodes", "7", "--duration", "14", "--seeds", "1", "--set", "interval=1")
@@ -123,7 +123,7 @@ def test_a_run_that_fails_runs_again_and_its_packets_are_kept_if_asked_for(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("flooding", "--master", "local[2]"), "take all of this machine, one after another"),
+        (("flooding", "--master", "local[2]"), "go on here, one after another"),
         (("flooding", "--backend", "tpa"), "no backend 'tpa' for sweeps (did you mean tap?)"),
         (("flooding", "--set", "nodes=0"), "nodes"),
     ],
@@ -157,9 +157,15 @@ def test_a_machine_whose_clock_waits_needs_neither_systems_nor_silence_here(
     monkeypatch.setattr("testbed.campaign.running", lambda: [4711])
     monkeypatch.setattr(backend, "execute", interrupted)
     words = ["sweep", "roaming_field", "mqtt", "--backend", "machine", "--out", str(tmp_path)]
-    done = CliRunner().invoke(app, [*words, *FEW])
-    assert done.exit_code == 130
-    assert done.output.startswith("run 1 of 1, less than a minute left: mqtt seed=1")
+    for lacking, images, code, output in (
+        ("its image has none", "11", 1, "error: its image has none"),
+        (None, "11", 130, "run 1 of 1, less than a minute left: mqtt seed=1"),
+        (None, "12", 1, "error: the machine has another image since `vm build`: start again"),
+    ):
+        monkeypatch.setattr("testbed.campaign.lacks", lambda _, lacking=lacking: lacking)
+        monkeypatch.setattr("testbed.campaign.image_name", iter(images).__next__)
+        done = CliRunner().invoke(app, [*words, *FEW])
+        assert (done.exit_code, output in done.output) == (code, True), done.output
 
 
 def test_another_image_makes_other_points_in_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +173,7 @@ def test_another_image_makes_other_points_in_a_machine(monkeypatch: pytest.Monke
     keys = []
     for name in ("one", "other", "one"):
         monkeypatch.setattr("spark_analysis.sweeps.spec.image_name", lambda name=name: name)
+        code_key.cache_clear()
         keys.append(points(spec)[0].key)
     assert keys[0] == keys[2] != keys[1]
 
