@@ -134,7 +134,7 @@ MIDDLEWARE: Final[Mapping[str, Protocol]] = MappingProxyType(
         ),
     }
 )
-"""Third-party systems, which run in real time only."""
+"""Third-party systems, which have clocks and sockets of their own."""
 
 SYSTEMS: Final[Mapping[str, Protocol]] = MappingProxyType({**PROTOCOLS, **MIDDLEWARE})
 """All that a run can use."""

@@ -43,7 +43,7 @@ _OF_POINT: Final = (
     column("drawn", LONG, "seed of the scenario; only with --draws, null if it is `seed`"),
     column("run", STRING, "name of the point's folder under points/"),
     column("command", STRING, "runs the point by itself, with captures, report and replay"),
-    column("kept_real_time", BOOLEAN, "only of sweeps in real time: verdict of fidelity checks"),
+    column("kept_real_time", BOOLEAN, "not under the virtual clock: verdict of fidelity checks"),
 )
 RESULT_COLUMNS: Final = StructType(
     [*_OF_POINT, *(c for c in SUMMARY_TABLE.schema if c.name not in {of.name for of in _OF_POINT})]

@@ -93,7 +93,7 @@ class RealTimeBackend:
         if routing.routing_of(scenario) is not None:
             if not self.run_type.carries_middleware:
                 obstacles.append(
-                    f"{scenario.protocol.name} runs on tap or hwsim: use --backend tap"
+                    f"{scenario.protocol.name} runs on tap, hwsim and machine: use --backend tap"
                 )
             obstacles += filter(None, [routing.obstacle(scenario)])
         if scenario.mqtt:

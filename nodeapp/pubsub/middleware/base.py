@@ -74,8 +74,8 @@ class Middleware(Service):
             self.loop = asyncio.get_running_loop()
         except RuntimeError:
             raise ValueError(
-                f"{self.name} is a program with a clock and sockets of its own, so it runs in real "
-                "time only: use --backend tap"
+                f"{self.name} is a program with a clock and sockets of its own, so it "
+                "knows no virtual one: use --backend tap or machine"
             ) from None
         self.parameters = parameters
         self.topics: dict[str, int] = {}

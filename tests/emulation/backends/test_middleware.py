@@ -198,7 +198,7 @@ def test_a_routing_daemon_that_ends_is_named_with_its_last_words(
 
 def test_the_virtual_backend_refuses_in_one_line(tmp_path: Path) -> None:
     scene = scenario("mqtt")
-    with pytest.raises(BackendError, match=r"^mqtt is a program .* use --backend tap$"):
+    with pytest.raises(BackendError, match=r"^mqtt is a program .* use --backend tap or machine$"):
         VirtualBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
 
 

@@ -146,7 +146,7 @@ def test_a_daemon_that_ends_is_the_end_of_its_node(command: tuple[str, ...], rea
 @pytest.mark.parametrize("name", MIDDLEWARE)
 def test_a_virtual_clock_is_refused_in_one_line(name: str) -> None:
     host = SimHost(SimNetwork(), 1, (0.0, 0.0))
-    with pytest.raises(ValueError, match=f"^{name} is a program .* use --backend tap$"):
+    with pytest.raises(ValueError, match=f"^{name} is a program .* use --backend tap or machine$"):
         create(name, host, typed(name, {}), FIELD)
 
 
