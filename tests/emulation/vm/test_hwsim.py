@@ -163,24 +163,35 @@ def test_it_agrees_with_tap_and_the_virtual_clock_and_is_the_same_twice(
         ).read_bytes(), name
 
 
+FIELD = ("--nodes", 8, *settings(topics=1, subscribers=3, interval=0.5))
+GRID = ("--nodes", 4, *settings(side=2, subscribers=2, interval=0.5, speed=0))
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("system", ["mqtt", "zeromq", "zenoh", "dds", "nats"])
-def test_other_peoples_systems_do_the_same_twice(system: str, image: Image, tmp_path: Path) -> None:
-    routing = settings(routing="babel") if system == "mqtt" else ()
-    scenario = (
-        *("roaming_field", system, "--nodes", 8, "--duration", 14),
-        *settings(topics=1, subscribers=3, interval=0.5),
-        *routing,
-    )
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("roaming_field", "mqtt", *FIELD, *settings(routing="babel")),
+        *(("roaming_field", system, *FIELD) for system in ("zeromq", "zenoh", "dds", "nats")),
+        ("mesh_grid", "mqtt", *GRID),
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_other_peoples_systems_do_the_same_twice(
+    words: tuple[object, ...], image: Image, tmp_path: Path
+) -> None:
     for name in ("first", "second"):
-        done = on_this_machine("run", *scenario, "--backend", "machine", "--runs", tmp_path / name)
+        done = on_this_machine(
+            *("run", *words, "--duration", 14, "--backend", "machine"), "--runs", tmp_path / name
+        )
         assert done.returncode == 0, done.stderr + logs(tmp_path / name)
     (first,), (second,) = ((tmp_path / name).iterdir() for name in ("first", "second"))
     delivery = pd.read_parquet(first / "metrics/delivery.parquet")
     assert delivery["expected"].sum() >= 10
     assert set(delivery["notifications"]) == {1}
     captures = sorted(path.name for path in (first / "captures").iterdir())
-    assert len(captures) == 2 * 8 + 1
+    assert AIR in captures
+    assert captures == sorted(path.name for path in (second / "captures").iterdir())
     for name in captures:
         assert (first / "captures" / name).read_bytes() == (
             second / "captures" / name
