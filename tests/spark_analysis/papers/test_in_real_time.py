@@ -83,7 +83,7 @@ PAPER: Final = Paper(
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Recording:
     recording = Recording()
-    monkeypatch.setattr("testbed.campaign.backends", lambda: {"tap": recording})
+    monkeypatch.setattr("testbed.campaign.all_backends", lambda: {"tap": recording})
     monkeypatch.setattr("testbed.campaign.running", lambda: [])  # another test's run may be
     papers = {"six-schemes": registry.PAPERS["six-schemes"], "live": __name__}
     monkeypatch.setattr(registry, "PAPERS", MappingProxyType(papers))
@@ -153,7 +153,7 @@ def test_runs_are_resumed_published_and_known(
 def test_bad_input_ends_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, output = reproduce("--out", tmp_path, "--master", "local[2]")
     assert code == 2
-    assert output.endswith("take all of this machine, one after another")
+    assert output.endswith("those of virtual go on here, one after another")
     monkeypatch.setattr(
         "testbed.campaign.obstacle", lambda scene: f"{scene.protocol.name} is not here: install it"
     )
