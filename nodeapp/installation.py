@@ -20,6 +20,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PROGRAM: Final = program_of(ROOT)
 """Name of the command."""
 IS_CHECKOUT: Final = PROGRAM == SCRIPT
+BUILD: Final = f"sudo ./{SCRIPT} vm build"
+"""The command that builds the virtual machine's image; only a checkout can."""
 GUEST: Final = Path("/usr/lib/testbed/agent.py")
 """A file that only the virtual machine has."""
 COMMAND: Final = f"./{PROGRAM}" if IS_CHECKOUT else PROGRAM
@@ -28,5 +30,5 @@ COMMAND: Final = f"./{PROGRAM}" if IS_CHECKOUT else PROGRAM
 
 def setup_with(name: str) -> str:
     """Return the command that sets up a third-party system: here, or in the machine's image."""
-    command = f"sudo ./{SCRIPT} vm build" if GUEST.exists() else f"{COMMAND} setup"
+    command = BUILD if GUEST.exists() else f"{COMMAND} setup"
     return f"{command} --with {name}"

@@ -8,7 +8,6 @@ from typing import Final
 import typer
 
 from emulation.errors import ScenarioError
-from emulation.vm.inputs import systems
 from emulation.vm.waiting import all_backends
 from emulation.workloads.registry import FILE, workload_names
 from nodeapp.pubsub.registry import PROTOCOLS, SYSTEMS
@@ -59,6 +58,8 @@ def several_backends(incomplete: str) -> list[str]:
 
 def several_systems(incomplete: str) -> list[str]:
     """Return what `--with` of `vm build` may be."""
+    from emulation.vm.systems import systems
+
     return _several(incomplete, systems())
 
 

@@ -26,7 +26,6 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.vm import build as images
 from emulation.vm import qemu
 from emulation.vm.inputs import inputs_of
-from emulation.vm.inputs import systems as all_systems
 from emulation.vm.preloaded import FILES
 from emulation.vm.probe import Choice
 from emulation.vm.run import MachineOptions, run_in_vm, run_waiting, testbed
@@ -137,14 +136,15 @@ def build(
     """
     names = [name.strip() for text in systems or () for name in text.split(",")]
     if not all(names):
-        fail(f"--with takes names with commas between: {', '.join(all_systems())}", USAGE)
+        known = ", ".join(completing.several_systems(""))
+        fail(f"--with takes names with commas between: {known}", USAGE)
     with _errors(), Interrupts() as interrupts, Stages() as stages:
         inputs = inputs_of(extra, provision, systems=names)
         if names:
             inputs = images.extended(inputs, images.cache_folder())
         image = images.ensure_image(stages, inputs=inputs, force=force, interrupts=interrupts)
     facts = json.loads((image.path / "image.json").read_text(encoding="utf-8"))
-    having = f", with {', '.join(facts['systems'])}" if facts["systems"] else ""
+    having = f", with {', '.join(inputs.systems)}" if inputs.systems else ""
     console.say(
         f"image: {image.path} ({facts['bytes'] >> 20} MiB, Linux {facts['kernel']}, "
         f"built in {facts['build_seconds']:.0f} s{having})"

@@ -38,7 +38,7 @@ from emulation.vm.inputs import NO_SUCH_HARDWARE, PYTHON, SUITE, ImageInputs, in
 from emulation.vm.locks import locked
 from emulation.vm.qemu import pad, start_tied
 from emulation.whole import write_text
-from nodeapp.installation import SCRIPT
+from nodeapp.installation import BUILD
 
 CHOSEN: Final = "chosen.json"
 """The file with the additions that were chosen last."""
@@ -359,7 +359,7 @@ def chosen_inputs(cache: Path) -> ImageInputs:
             systems=chosen.systems,
         )
     except VmError as error:
-        raise VmError(f"{error}; or choose another image: sudo ./{SCRIPT} vm build") from None
+        raise VmError(f"{error}; or choose another image: {BUILD}") from None
 
 
 def extended(inputs: ImageInputs, cache: Path) -> ImageInputs:

@@ -6,19 +6,14 @@ import hashlib
 import json
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from emulation.backends.realtime.routing import DAEMONS, routing_of
 from emulation.errors import VmError
 from emulation.network.processes import PROJECT
 from emulation.network.switches import framework_in
-from emulation.scenario.scenario import Scenario
-from nodeapp.installation import SCRIPT
-from nodeapp.pubsub.middleware.base import Middleware
-from nodeapp.pubsub.registry import MIDDLEWARE
 
 SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"
@@ -55,10 +50,6 @@ PYTHON_PACKAGES: Final = (
     # For tests that only the guest can run.
     *("pytest", "pytest-timeout", "hypothesis"),
 )
-BROKER: Final = "amqtt"
-"""What serves clients of MQTT at the nodes."""
-NO_WHEELS: Final = {"gossipsub": "fastecdsa"}
-"""What cannot be added to an image, and which package it needs that is not on PyPI as a wheel."""
 FROM_HERE: Final = (
     "channel.py",
     "kernel.py",
@@ -128,8 +119,10 @@ def inputs_of(
     requirements, packages = list(pinned(text, PYTHON_PACKAGES)), list(DEBIAN_PACKAGES)
     chosen = tuple(sorted(set(systems)))
     for name in chosen:
+        from emulation.vm.systems import has_lock, programs_of  # which loads all of them
+
         packages += programs_of(name)
-        if name not in DAEMONS:
+        if has_lock(name):
             lock = project / "requirements" / f"{name}.lock"
             if not lock.is_file():
                 raise VmError(f"{name} cannot be set up in the machine: {lock} is missing")
@@ -143,61 +136,6 @@ def inputs_of(
         provision.resolve() if provision else None,
         tuple(packages),
         chosen,
-    )
-
-
-def systems() -> list[str]:
-    """Return what an image may have, by the names that set-up has for it."""
-    names = dict.fromkeys(_middleware(name).setup or name for name in MIDDLEWARE)
-    return [BROKER, *(name for name in names if name not in NO_WHEELS), *DAEMONS]
-
-
-def programs_of(system: str) -> Sequence[str]:
-    """Return the Debian packages of a system: those of its programs have the same names.
-
-    Raises `VmError` for one that the guest cannot have.
-    """
-    if system in NO_WHEELS:
-        raise VmError(_without_wheel(system))
-    if system not in systems():
-        names = ", ".join(systems())
-        raise VmError(f"there is no {system!r} to set up in the machine: {names}")
-    if system == BROKER:
-        return ("mosquitto-clients",)
-    return (DAEMONS[system],) if system in DAEMONS else _middleware(system).programs
-
-
-def lacking(scenario: Scenario, inputs: ImageInputs) -> str | None:
-    """Return what an image lacks for a scenario, and what to do; None if nothing.
-
-    What a user has added by hand is not known.
-    """
-    wanted, routing = [], routing_of(scenario)
-    if routing is not None:
-        wanted.append(_middleware(scenario.protocol.name).setup or scenario.protocol.name)
-        wanted += [routing] if routing in DAEMONS else []
-    if scenario.mqtt:
-        wanted.append(BROKER)
-    missing = [name for name in wanted if name not in inputs.systems]
-    if not missing or inputs.extra is not None or inputs.provision is not None:
-        return None
-    for name in missing:
-        if name in NO_WHEELS:
-            return _without_wheel(name)
-    names = ",".join(missing)
-    return f"the machine's image has no {names}: sudo ./{SCRIPT} vm build --with {names}"
-
-
-def _middleware(name: str) -> type[Middleware]:
-    service = MIDDLEWARE[name].service
-    assert issubclass(service, Middleware)
-    return service
-
-
-def _without_wheel(system: str) -> str:
-    return (
-        f"{system} needs {NO_WHEELS[system]}, which has no wheel for the machine: it runs on this "
-        "one, with --backend tap"
     )
 
 

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Final
 
 from emulation.backends.base import Backend, BackendError, LiveRun, Observer
-from emulation.backends.realtime.backend import RealTimeBackend
 from emulation.backends.registry import backends
 from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
@@ -24,7 +23,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.vm.backend import GuestReports, vm_obstacles
 from emulation.vm.build import cache_folder, chosen_inputs, command, find_image
 from emulation.vm.closed import run_closed
-from emulation.vm.inputs import lacking
+from emulation.vm.inputs import ImageInputs
 from emulation.vm.preloaded import FILES
 from emulation.vm.qemu import MEMORY
 from emulation.vm.run import image_in_use
@@ -48,6 +47,8 @@ class MachineBackend:
     @property
     def code(self) -> tuple[str, ...]:
         """Return the modules that the processes of a run begin with, there and here."""
+        from emulation.backends.realtime.backend import RealTimeBackend  # as `backends` does
+
         inner = backends()[INNER]
         assert isinstance(inner, RealTimeBackend)
         return (__name__, *inner.code)
@@ -107,12 +108,19 @@ def image_name() -> str:
     return chosen_inputs(cache_folder()).digest()
 
 
-def lacks(scenario: Scenario) -> str | None:
-    """Return what the image lacks for a scenario, and what to do; None if nothing."""
+def lacks(scenario: Scenario, inputs: ImageInputs | None = None) -> str | None:
+    """Return what an image (default: the chosen one) lacks for a scenario, and what to do.
+
+    None if nothing, or if it has something that a user has added by hand.
+    """
+    from emulation.vm.systems import lacking
+
     try:
-        return lacking(scenario, chosen_inputs(cache_folder()))
+        inputs = inputs or chosen_inputs(cache_folder())
     except VmError as error:
         return str(error)
+    by_hand = inputs.extra is not None or inputs.provision is not None
+    return None if by_hand else lacking(scenario, inputs.systems)
 
 
 def memory_for(nodes: int) -> int:

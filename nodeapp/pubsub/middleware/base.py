@@ -110,12 +110,17 @@ class Middleware(Service):
         """Close connections; daemons end afterwards."""
 
     @classmethod
+    def set_up_as(cls) -> str:
+        """Return what set-up calls it."""
+        return cls.setup or cls.name
+
+    @classmethod
     def missing(cls) -> str | None:
         lacking = [name for name in cls.programs if shutil.which(name) is None]
         lacking += [name for name in cls.modules if not _importable(name)]
         if not lacking:
             return None
-        return f"{cls.name} needs {', '.join(lacking)}: {setup_with(cls.setup or cls.name)}"
+        return f"{cls.name} needs {', '.join(lacking)}: {setup_with(cls.set_up_as())}"
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:

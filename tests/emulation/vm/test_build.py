@@ -11,12 +11,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import await_condition
 from emulation.vm import tools
 from emulation.vm.build import (
+    CACHE_VARIABLE,
     UNFINISHED,
     Additions,
     chosen_inputs,
@@ -27,6 +29,7 @@ from emulation.vm.build import (
     find_image,
 )
 from emulation.vm.inputs import ImageInputs, inputs_of
+from testbed.app import app
 from tests.emulation.vm.conftest import Stages
 from tests.processes import hang
 
@@ -126,6 +129,18 @@ def test_systems_come_beside_what_was_chosen_and_what_cannot_be_read_is_not(tmp_
     chosen.write_text('{"systems": ["gone"]}')
     with pytest.raises(VmError, match=r"no 'gone' .*; or choose another image: sudo .* vm build"):
         chosen_inputs(tmp_path)
+
+
+def test_an_image_of_an_earlier_version_that_is_still_right_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    folder = tmp_path / "images" / inputs_of().digest()
+    folder.mkdir(parents=True)
+    (folder / "image.json").write_text('{"bytes": 1048576, "kernel": "6.1", "build_seconds": 2}')
+    done = CliRunner().invoke(app, ["vm", "build"])
+    assert done.exit_code == 0, done.output
+    assert "1 MiB, Linux 6.1, built in 2 s)" in done.output
 
 
 @pytest.mark.root

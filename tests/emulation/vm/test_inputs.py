@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,15 +14,14 @@ from emulation.network.processes import PROJECT
 from emulation.vm import mirror
 from emulation.vm.inputs import (
     LOCK,
-    NO_WHEELS,
     OS_KEN,
     PYTHON,
     PYTHON_PACKAGES,
     inputs_of,
-    lacking,
     pinned,
-    systems,
 )
+from emulation.vm.systems import NO_WHEELS, systems
+from emulation.vm.waiting import lacks
 from topologies.catalog import make_scenario
 
 
@@ -130,9 +131,22 @@ def test_what_an_image_lacks_for_a_scenario_is_told(
 ) -> None:
     protocol, settings = words
     scenario = make_scenario("roaming_field", protocol, seed=1, duration=14.0, settings=settings)
-    told = lacking(scenario, inputs_of(systems=having))
+    told = lacks(scenario, inputs_of(systems=having))
     assert told is None if why is None else told is not None and re.search(why, told)
-    assert lacking(scenario, inputs_of(tmp_path, systems=having)) is None  # who knows what is there
+    assert lacks(scenario, inputs_of(tmp_path, systems=having)) is None  # who knows what is there
+
+
+def test_commands_do_not_wait_for_systems_that_nobody_asks_for() -> None:
+    check = "import sys, testbed.app; print([name for name in sys.modules if name in sys.argv])"
+    slow = ("emulation.vm.systems", "emulation.backends.realtime.backend", "asyncio")
+    done = subprocess.run(
+        [sys.executable, "-c", check, *slow],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "[]\n"
 
 
 def test_additions_that_are_not_there_are_named(tmp_path: Path) -> None:
