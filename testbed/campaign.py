@@ -1,4 +1,4 @@
-"""The points of sweeps and reproductions in real time: one after another here, mostly as root.
+"""The points of sweeps and reproductions in real time: one after another here, as root.
 
 Each is a run into its folder.  Every `BETWEEN` seconds, and at the end, those that have come to
 their end are analysed, and the page is written, by a process that needs no root
@@ -16,16 +16,16 @@ from typing import Final
 
 from emulation.backends.base import Backend, BackendError
 from emulation.backends.realtime.routing import obstacle
+from emulation.backends.registry import backends
 from emulation.network.processes import running
 from emulation.scenario.runfolder import RunFolder
-from emulation.vm.waiting import MachineBackend, all_backends, image_name, lacks
 from spark_analysis.papers.cost import about
 from spark_analysis.papers.paper import Paper, Preset
 from spark_analysis.papers.planned import parts_of
 from spark_analysis.papers.published import read_known
 from spark_analysis.papers.reproduction import in_real_time
 from spark_analysis.sweeps.folder import RUNNING, SweepFolder, alone
-from spark_analysis.sweeps.spec import VIRTUAL, RunPoint, SweepSpec, points
+from spark_analysis.sweeps.spec import RunPoint, SweepSpec, points
 from spark_analysis.sweeps.sweep import SweepOutcome
 from spark_analysis.sweeps.tasks import note_failure, ran
 from testbed.ahead import Analyst
@@ -73,10 +73,10 @@ def run_reproduction(
     KeyboardInterrupt once the run that it interrupts is stopped.
     """
     plan = parts_of(paper, preset, folder)
-    names = {part.source.backend for _, of_way in plan for part in of_way}
+    sources = [part.source for _, of_way in plan for part in of_way]
     known = read_known(paper, published)
     to_run = in_real_time(plan, known)
-    (name,) = names - {VIRTUAL}
+    (name,) = {source.backend for source in sources if source.in_real_time}
     backend = _ready(name, to_run, master)
     if not to_run:
         return
@@ -94,17 +94,16 @@ def _ready(name: str, to_run: Sequence[tuple[Path, RunPoint]], master: str) -> B
 
     Raises `SpecError` for a point that has no scenario.
     """
-    backend = all_backends()[name]
+    backend = backends()[name]
     if master != LOCAL:
         fail(
-            f"--master is for runs under the virtual clock: those of {backend.name} go on here, "
+            f"--master is for runs in parallel: those of {backend.name} go on here, "
             "one after another",
             USAGE,
         )
     scenarios = [point.scenario() for _, point in to_run]
     if scenarios:
-        missing = lacks if name == MachineBackend.name else obstacle
-        lacking = dict.fromkeys(filter(None, map(missing, scenarios)))
+        lacking = dict.fromkeys(filter(None, map(obstacle, scenarios)))
         for problem in (*backend.obstacles(), *lacking):
             fail(problem)
     return backend
@@ -118,13 +117,8 @@ def _run(
 ) -> None:
     """Run points into their folders, and `analyse` now and then.  Raises as `run_campaign`."""
     begun = analysed = time.monotonic()
-    in_machine = backend.name == MachineBackend.name
-    image = image_name() if in_machine else ""
     for number, (path, point) in enumerate(to_run):
-        if not in_machine:
-            _await_others()
-        elif image_name() != image:
-            fail("the machine has another image since `vm build`: start again to run all with it")
+        _await_others()
         left = _left(len(to_run) - number, number, time.monotonic() - begun, point.duration)
         console.say(f"run {number + 1} of {len(to_run)}, {about(left)} left: {point}")
         with RunDisplay(console, point.duration, under_way=analyst.start) as display:

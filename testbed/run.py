@@ -12,7 +12,7 @@ from capture.process import explained
 from emulation.backends.base import Backend, BackendError, LiveRun
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
-from emulation.vm.waiting import WITHOUT_PROMPT, all_backends
+from emulation.vm.waiting import NOT_IN_REAL_TIME, all_backends
 from nodeapp.installation import PROGRAM
 from nodeapp.parameters import suggestion
 from testbed.ahead import AnalysisOutcome, Analyst
@@ -178,12 +178,12 @@ def _execute(
     end: _End = _AS_IT_IS,
     live: bool = False,
 ) -> None:
-    if live and backend.name in WITHOUT_PROMPT:
+    if live and backend.name in NOT_IN_REAL_TIME:
         fail(
             f"--live is for runs in real time: with {backend.name}, see the report's replay",
             USAGE,
         )
-    if interact is not None and backend.name in WITHOUT_PROMPT:
+    if interact is not None and backend.name in NOT_IN_REAL_TIME:
         fail(f"cli needs a backend that runs in real time, which {backend.name} does not", USAGE)
     obstacles = backend.obstacles()
     if obstacles:

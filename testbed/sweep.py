@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from emulation.caller import drop
 from emulation.errors import ScenarioError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
+from emulation.vm.waiting import MachineBackend, lacks, room_for
 from emulation.workloads.registry import expanded
 from spark_analysis.errors import AnalysisError
 from spark_analysis.report.page import FIGURES
@@ -174,7 +176,7 @@ def sweep(
 ) -> None:
     """Run many scenarios under the virtual clock as Spark tasks, and draw the results.
 
-    With another backend they run one after another.  The same command resumes a sweep.
+    So does --backend machine; others run one after another.  The same command resumes a sweep.
 
     Example: sweep roaming_field flooding broker-gpsr --vary speed=1,5,10 --seeds 3
     Example: sweep roaming_field mqtt flooding --vary nodes=10,20 --backend tap --set routing=babel
@@ -233,12 +235,29 @@ def _swept(spec: SweepSpec, folder: Path, master: str, *, keep_frames: bool) -> 
     """Run and analyse what is missing, and write figures and page."""
     if spec.in_real_time:
         return run_campaign(spec, folder, master, keep_packets=keep_frames)
+    if spec.captured:
+        master = _for_machines(spec, folder, master)
     with Interrupts() as interrupts, SweepDisplay(interrupts) as display:
         outcome = run_sweep(
             spec, folder, master=master, keep_frames=keep_frames, progress=display.update
         )
     write_results(outcome)
     return outcome
+
+
+def _for_machines(spec: SweepSpec, folder: Path, master: str) -> str:
+    """Return the master for runs in machines whose clock waits, or end with what keeps them."""
+    if not master.startswith("local"):
+        fail(f"machines run here, not on {master}: --master local[2] runs two at a time", USAGE)
+    sweep = SweepFolder(folder)
+    scenarios = [point.scenario() for point in points(spec) if not sweep.finished(point)]
+    if scenarios:
+        for problem in (*MachineBackend().obstacles(), *filter(None, map(lacks, scenarios))):
+            fail(problem)
+        room = room_for(max(len(scenario.nodes) for scenario in scenarios))
+        if master == LOCAL and room < len(os.sched_getaffinity(0)):
+            return f"local[{room}]"
+    return master
 
 
 def _tell(outcome: SweepOutcome, *, as_json: bool) -> None:
@@ -289,5 +308,5 @@ def _varied(words: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _name(spec: SweepSpec) -> str:
-    backend = [spec.backend] if spec.in_real_time else []
+    backend = [spec.backend] if spec.captured else []
     return "-".join([spec.topology, *backend, "+".join(spec.protocols), *spec.vary])[:120]

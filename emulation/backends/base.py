@@ -31,6 +31,16 @@ class Observer(Protocol):
         """Show a problem while the run goes on."""
 
 
+class Unwatched:
+    """An observer that nobody looks at."""
+
+    def stage(self, text: str) -> None: ...
+
+    def elapsed(self, seconds: float) -> None: ...
+
+    def problem(self, text: str) -> None: ...
+
+
 class FaultMaker(Protocol):
     """Injects faults into a run under way.  Both methods raise `BackendError` if they cannot."""
 

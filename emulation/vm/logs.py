@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from emulation.errors import VmError
 
-KEPT: Final = 20
+KEPT: Final = 200
 TAIL: Final = 1 << 16
 TELLING: Final = (
     re.compile(r"Kernel panic - not syncing: .*"),

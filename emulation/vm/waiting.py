@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+import psutil
+
 from emulation.backends.base import Backend, BackendError, LiveRun, Observer
 from emulation.backends.registry import backends
 from emulation.errors import VmError
@@ -29,8 +31,8 @@ from emulation.vm.qemu import MEMORY
 from emulation.vm.run import image_in_use
 from nodeapp.installation import SCRIPT
 
-WITHOUT_PROMPT: Final = frozenset({"machine", "virtual"})
-"""Backends that do not run in real time: they have no prompt, and no live page."""
+NOT_IN_REAL_TIME: Final = frozenset({"machine", "virtual"})
+"""Backends whose runs have no prompt and no live page, and may go on beside others."""
 INNER: Final = "hwsim"
 """The backend in the guest."""
 MEMORY_OF_NONE: Final = 1536
@@ -121,6 +123,11 @@ def lacks(scenario: Scenario, inputs: ImageInputs | None = None) -> str | None:
         return str(error)
     by_hand = inputs.extra is not None or inputs.provision is not None
     return None if by_hand else lacking(scenario, inputs.systems)
+
+
+def room_for(nodes: int) -> int:
+    """Return how many machines for so many nodes half of the memory that is free has room for."""
+    return max(1, (psutil.virtual_memory().available >> 21) // memory_for(nodes))
 
 
 def memory_for(nodes: int) -> int:

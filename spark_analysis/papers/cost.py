@@ -9,7 +9,7 @@ from pathlib import Path
 from spark_analysis.papers.paper import Paper, Preset
 from spark_analysis.papers.planned import Part, parts_of
 from spark_analysis.report.quantities import count
-from spark_analysis.sweeps.spec import VIRTUAL, Point
+from spark_analysis.sweeps.spec import Point
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,7 @@ def preset_cost(paper: Paper, preset: Preset) -> PresetCost:
             points |= {(part.study.name, key): (part, at) for key, at in part.points.items()}
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for part, at in points.values():
-        in_real_time = part.source.backend != VIRTUAL
-        seconds[in_real_time].append(part.study.cost(at.parameters, at.duration))
+        seconds[part.source.in_real_time].append(part.study.cost(at.parameters, at.duration))
     runs = sum(at.is_run for _, at in points.values())
     return PresetCost(runs, len(points) - runs, math.fsum(seconds[False]), math.fsum(seconds[True]))
 

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from emulation.vm.waiting import NOT_IN_REAL_TIME
 from spark_analysis.engine.pandas_rows import records
 from spark_analysis.papers.computed import (
     POINT,
@@ -51,12 +52,17 @@ class PointSource(ABC):
     inline = False
     """Whether they run in this process, without Spark."""
     backend = VIRTUAL
-    """What runs them; in real time `testbed.campaign` does, and `run` only analyses."""
+    """What runs them."""
 
     def __init__(self, points: Sequence[Point], folder: Path) -> None:
         self.points: Mapping[str, Point] = {point.key: point for point in points}
         """By key, in the order of their rows."""
         self.folder = folder
+
+    @property
+    def in_real_time(self) -> bool:
+        """Whether `testbed.campaign` runs them, and `run` only analyses."""
+        return self.backend not in NOT_IN_REAL_TIME
 
     @abstractmethod
     def finished(self) -> set[str]:

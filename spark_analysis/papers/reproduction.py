@@ -42,7 +42,7 @@ from spark_analysis.papers.results import (
 from spark_analysis.papers.so_far import so_far_of, whole_seeds
 from spark_analysis.report.page import FIGURES, finite, write_figures
 from spark_analysis.report.quantities import count
-from spark_analysis.sweeps.spec import VIRTUAL, RunPoint
+from spark_analysis.sweeps.spec import RunPoint
 from spark_analysis.sweeps.sweep import Progress
 
 FINDINGS: Final = "claims.json"
@@ -106,7 +106,7 @@ def in_real_time(plan: Plan, known: Known) -> list[tuple[Path, RunPoint]]:
     for _, parts in plan:
         of_way: list[tuple[Path, RunPoint]] = []
         for part in parts:
-            if isinstance(part.source, Runs) and part.source.backend != VIRTUAL:
+            if isinstance(part.source, Runs) and part.source.in_real_time:
                 of_way += part.source.not_run(_taken(part, known, part.source.finished()))
         runs |= sorted(of_way, key=lambda run: run[1].seed)
     return [*runs.items()]

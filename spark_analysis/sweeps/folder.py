@@ -136,7 +136,7 @@ class SweepFolder:
             )
         if not self.finished(fit[0]):
             raise SweepError(f"{fit[0]} has not run yet: run the sweep first, without --open")
-        if fit[0].in_real_time and not ran(self.path(fit[0])):
+        if fit[0].captured and not ran(self.path(fit[0])):
             raise SweepError(f"the packets of {fit[0]} were not kept: run it with --keep-frames")
         return self.path(fit[0])
 
@@ -153,7 +153,7 @@ class SweepFolder:
             except (pa.ArrowException, OSError, ValueError):
                 remedy = "remove it, and its point is run again"
                 raise SweepError(f"{path} is damaged: {remedy}") from None
-            kept = {"kept_real_time": self._kept(point)} if point.in_real_time else {}
+            kept = {"kept_real_time": self._kept(point)} if point.captured else {}
             self._rows[point.key] = {**row, **_of_point(point), **kept}
         return self._rows[point.key]
 
@@ -178,7 +178,7 @@ class SweepFolder:
         problems: list[str] = []
         record = read_record(RunFolder(self.path(point)), problems)
         problems += problems_of(record, damaged=bool(problems))
-        if point.in_real_time and self._kept(point) is False:
+        if point.captured and self._kept(point) is False:
             problems.insert(0, "lost real time or packets: kept_real_time is false")
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return problems[0] + more if problems else ""

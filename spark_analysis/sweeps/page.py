@@ -164,7 +164,7 @@ def runs_table(outcome: SweepOutcome) -> TextTable:
     ]
     folder = shlex.quote(str(outcome.folder / "points"))
     backend = outcome.spec.backend
-    when = "if its packets were kept, else" if outcome.spec.in_real_time else "with captures:"
+    when = "if its packets were kept, else" if outcome.spec.captured else "with captures:"
     note = (
         f"Report and replay of one: {COMMAND} analyze {folder}/RUN; {when} its command, or "
         f"{COMMAND} run --backend {backend} --scenario {folder}/RUN"

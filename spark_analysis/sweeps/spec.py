@@ -35,7 +35,7 @@ from emulation.backends.realtime.backend import RealTimeBackend
 from emulation.errors import ScenarioError, VmError
 from emulation.scenario.faults import FAULTS, FILE, texts_of
 from emulation.scenario.scenario import Scenario
-from emulation.vm.waiting import MachineBackend, all_backends, image_name
+from emulation.vm.waiting import NOT_IN_REAL_TIME, MachineBackend, all_backends, image_name
 from emulation.workloads.registry import WORKLOAD, workload_class
 from nodeapp.installation import COMMAND
 from nodeapp.parameters import Parameter, ParameterError, convert, suggestion
@@ -68,8 +68,14 @@ def code_key(topology: str, protocol: str, workload: str = "", backend: str = VI
     key = key_of(sources, run_modules(sources, topology, protocol, workload, backend), protocol)
     if backend != MachineBackend.name:
         return key
+    return hashlib.sha256(f"{key} {_image()}".encode()).hexdigest()[: len(key)]
+
+
+@functools.cache
+def _image() -> str:
+    """Return the name of the image, for the life of the process too.  Raises `SpecError`."""
     try:
-        return hashlib.sha256(f"{key} {image_name()}".encode()).hexdigest()[: len(key)]
+        return image_name()
     except VmError as error:
         raise SpecError(str(error)) from None
 
@@ -102,7 +108,7 @@ class SweepSpec:
 
     `draws` are parameters of the topology or its workload: points that differ in one of them share
     no random draws, even if they have the same seed.  `backend` is what runs the points: under the
-    virtual clock, in parallel, or as in real time, one after another.
+    virtual clock or in machines whose clock waits, in parallel, or in real time, one after another.
     """
 
     topology: str
@@ -116,6 +122,11 @@ class SweepSpec:
 
     @property
     def in_real_time(self) -> bool:
+        return self.backend not in NOT_IN_REAL_TIME
+
+    @property
+    def captured(self) -> bool:
+        """Whether packets are captured, from a kernel, rather than written by a simulation."""
         return self.backend != VIRTUAL
 
     def command(self) -> str:
@@ -128,7 +139,7 @@ class SweepSpec:
             words += ["--set", f"{key}={value}"]
         for key in self.draws:
             words += ["--draws", key]
-        if self.in_real_time:
+        if self.captured:
             words += ["--backend", self.backend]
         return shlex.join(words)
 
@@ -180,6 +191,11 @@ class RunPoint(Point):
 
     @property
     def in_real_time(self) -> bool:
+        return self.backend not in NOT_IN_REAL_TIME
+
+    @property
+    def captured(self) -> bool:
+        """As of `SweepSpec`."""
         return self.backend != VIRTUAL
 
     def scenario(self) -> Scenario:
@@ -198,7 +214,9 @@ class RunPoint(Point):
     def task(self, folder: Path) -> Task:
         """Return the task that runs it in a folder."""
         settings = dict(self.settings)
-        return Task(folder, self.topology, self.protocol, self.drawn, self.duration, settings)
+        image = _image() if self.captured else None
+        identity = self.topology, self.protocol, self.drawn, self.duration
+        return Task(folder, *identity, settings, image)
 
     def command(self) -> str:
         """Return the command that runs it with its captures, report and replay."""
@@ -218,7 +236,7 @@ def points(spec: SweepSpec) -> list[RunPoint]:
     So a sweep that is stopped has whole curves of fewer seeds.  Names and values are checked here,
     their combination when a scenario is made.  Raises `SpecError`.
     """
-    if spec.in_real_time and spec.backend not in all_backends():
+    if spec.captured and spec.backend not in all_backends():
         near = suggestion(spec.backend, all_backends())
         names = ", ".join(all_backends())
         raise SpecError(f"no backend {spec.backend!r} for sweeps{near}; there are: {names}")
@@ -227,7 +245,7 @@ def points(spec: SweepSpec) -> list[RunPoint]:
     for protocol, times in Counter(spec.protocols).items():
         if times > 1:
             raise SpecError(f"{protocol} is named {times} times: name each protocol once")
-        if protocol in MIDDLEWARE and not spec.in_real_time:
+        if protocol in MIDDLEWARE and not spec.captured:
             raise SpecError(
                 f"{protocol} has a clock of its own: add --backend tap, or machine without root"
             )
@@ -326,7 +344,7 @@ def _repeats(
             settings[key] = str(path.resolve())  # workers have their own working directory
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()
     code = code_key(spec.topology, protocol, str(values[WORKLOAD]), spec.backend)
-    elsewhere = {"backend": spec.backend} if spec.in_real_time else {}
+    elsewhere = {"backend": spec.backend} if spec.captured else {}
     for seed in range(1, spec.seeds + 1):
         drawn = _drawn(seed, spec.draws, {**values, **files})
         identity = {

@@ -19,6 +19,7 @@ from typing import Any
 
 import psutil
 
+from emulation.backends.base import Unwatched
 from emulation.backends.tap import TapBackend, TapRun
 from emulation.media.control import request
 from emulation.network.interrupts import Interrupts
@@ -28,14 +29,6 @@ from topologies.catalog import make_scenario
 SECONDS = 8.0
 WARM_UP = 1.0
 DEGREE = 12
-
-
-class _Silent:
-    def stage(self, text: str) -> None: ...
-
-    def elapsed(self, seconds: float) -> None: ...
-
-    def problem(self, text: str) -> None: ...
 
 
 def spent(run: TapRun) -> dict[str, float]:
@@ -62,7 +55,7 @@ def measure(stations: int, interval: float) -> dict[str, Any]:
     )
     with tempfile.TemporaryDirectory() as root, Interrupts() as interrupts:
         folder = RunFolder.create(Path(root), scenario)
-        run = TapRun(TapBackend(), scenario, folder, _Silent(), interrupts)
+        run = TapRun(TapBackend(), scenario, folder, Unwatched(), interrupts)
 
         def look() -> tuple[float, dict[str, float], int]:
             counters = request(run.medium_control, {"op": "stats"})["counters"]

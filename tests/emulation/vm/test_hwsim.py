@@ -209,13 +209,13 @@ def test_a_sweep_runs_there(image: Image, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     results = sweeps.load(tmp_path)
     assert len(results) == 4
-    assert results.kept_real_time.all()
+    assert results.kept_real_time.notna().all()
     assert results.delivery_ratio.min() == 1
     assert "in a machine whose clock waits" in (tmp_path / "sweep.html").read_text()
     again = on_this_machine(*words)
     assert again.returncode == 0
-    assert "run 1 of 4" in done.stderr
-    assert "run 1 of" not in again.stderr
+    assert "analysed: 4 of 4" in done.stderr
+    assert "running" not in again.stderr
 
 
 @pytest.mark.long

@@ -83,7 +83,7 @@ PAPER: Final = Paper(
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Recording:
     recording = Recording()
-    monkeypatch.setattr("testbed.campaign.all_backends", lambda: {"tap": recording})
+    monkeypatch.setattr("testbed.campaign.backends", lambda: {"tap": recording})
     monkeypatch.setattr("testbed.campaign.running", lambda: [])  # another test's run may be
     papers = {"six-schemes": registry.PAPERS["six-schemes"], "live": __name__}
     monkeypatch.setattr(registry, "PAPERS", MappingProxyType(papers))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from typer.testing import CliRunner
@@ -15,7 +15,8 @@ from emulation.scenario.records import Fidelity
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from spark_analysis import sweeps
-from spark_analysis.sweeps.spec import SweepSpec, code_key, points
+from spark_analysis.sweeps.spec import SweepSpec, _image, code_key, points
+from spark_analysis.sweeps.tasks import failed, failure
 from testbed.app import app
 
 FEW = ("--nodes", "7", "--duration", "14", "--seeds", "1", "--set", "interval=1")
@@ -50,7 +51,7 @@ class Recording(VirtualBackend):
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Recording:
     recording = Recording()
-    monkeypatch.setattr("testbed.campaign.all_backends", lambda: {"tap": recording})
+    monkeypatch.setattr("testbed.campaign.backends", lambda: {"tap": recording})
     monkeypatch.setattr("testbed.campaign.running", lambda: [])  # another test's run may be
     return recording
 
@@ -148,34 +149,81 @@ def test_a_system_that_is_not_installed_is_told_before_anything_runs(
     assert not any(tmp_path.iterdir())
 
 
-def test_a_machine_whose_clock_waits_needs_neither_systems_nor_silence_here(
-    backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def waiting_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One that lacks nothing, with an image of the name "one"."""
+    monkeypatch.setattr("emulation.vm.waiting.MachineBackend.obstacles", lambda _: [])
+    monkeypatch.setattr("testbed.sweep.lacks", lambda _: None)
+    use_image(monkeypatch, "one")
+    yield
+    use_image(monkeypatch, "none")
+
+
+def use_image(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr("spark_analysis.sweeps.spec.image_name", lambda: name)
+    for function in (code_key, _image):
+        function.cache_clear()
+
+
+@pytest.mark.usefixtures("waiting_machine")
+@pytest.mark.parametrize(
+    ("lacking", "master", "code", "output"),
+    [
+        ("its image has none", "local[*]", 1, "error: its image has none"),
+        (None, "spark://host:7077", 2, "machines run here, not on spark://host:7077"),
+        (None, "local[*]", 130, "the same command goes on from here"),
+    ],
+)
+def test_machines_whose_clock_waits_need_neither_systems_nor_root_here(
+    lacking: str | None,
+    master: str,
+    code: int,
+    output: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(backend, "name", "machine")
-    monkeypatch.setattr("testbed.campaign.all_backends", lambda: {"machine": backend})
-    monkeypatch.setattr("testbed.campaign.obstacle", lambda _: "not here: install it")
-    monkeypatch.setattr("testbed.campaign.running", lambda: [4711])
-    monkeypatch.setattr(backend, "execute", interrupted)
+    masters = []
+
+    def started(*_: Any, master: str, **__: Any) -> NoReturn:
+        masters.append(master)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("testbed.sweep.lacks", lambda _: lacking)
+    monkeypatch.setattr("testbed.sweep.room_for", lambda nodes: 0 if nodes == 7 else 99)
+    monkeypatch.setattr("testbed.sweep.run_sweep", started)
     words = ["sweep", "roaming_field", "mqtt", "--backend", "machine", "--out", str(tmp_path)]
-    for lacking, images, code, output in (
-        ("its image has none", "11", 1, "error: its image has none"),
-        (None, "11", 130, "run 1 of 1, less than a minute left: mqtt seed=1"),
-        (None, "12", 1, "error: the machine has another image since `vm build`: start again"),
-    ):
-        monkeypatch.setattr("testbed.campaign.lacks", lambda _, lacking=lacking: lacking)
-        monkeypatch.setattr("testbed.campaign.image_name", iter(images).__next__)
-        done = CliRunner().invoke(app, [*words, *FEW])
-        assert (done.exit_code, output in done.output) == (code, True), done.output
+    done = CliRunner().invoke(app, [*words, *FEW, "--master", master])
+    assert (done.exit_code, output in " ".join(done.output.split())) == (code, True), done.output
+    assert masters == (["local[0]"] if code == 130 else []), "no more than memory has room for"
 
 
+@pytest.mark.usefixtures("waiting_machine")
 def test_another_image_makes_other_points_in_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = SweepSpec("roaming_field", ("mqtt",), {}, seeds=1, backend="machine")
     keys = []
     for name in ("one", "other", "one"):
-        monkeypatch.setattr("spark_analysis.sweeps.spec.image_name", lambda name=name: name)
-        code_key.cache_clear()
+        use_image(monkeypatch, name)
         keys.append(points(spec)[0].key)
     assert keys[0] == keys[2] != keys[1]
+
+
+@pytest.mark.usefixtures("waiting_machine")
+def test_an_image_that_changes_during_a_sweep_fails_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (point,) = points(SweepSpec("roaming_field", ("mqtt",), {}, seeds=1, backend="machine"))
+    ran: list[str] = []
+
+    def execute(_: object, scenario: Scenario, *__: Any) -> None:
+        ran.append(scenario.protocol.name)
+
+    monkeypatch.setattr("emulation.vm.waiting.MachineBackend.execute", execute)
+    for image, fails in (("one", False), ("other", True)):
+        monkeypatch.setattr("emulation.vm.waiting.image_name", lambda image=image: image)
+        point.task(tmp_path / image).run()
+        assert failed(tmp_path / image) is fails
+    assert ran == ["mqtt"]
+    assert "start again to run all in it" in str(failure(tmp_path / "other"))
 
 
 def test_another_run_on_the_machine_is_waited_for(
