@@ -15,6 +15,7 @@ beacons, which hosts are behind the others: before a host's first one, unicasts 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -23,6 +24,7 @@ from emulation.backends.base import BackendError
 from emulation.backends.realtime.mac80211 import ASSOCIATION_LIMIT, Mac80211Backend, monitor
 from emulation.backends.realtime.own_medium import OwnMediumRun
 from emulation.backends.realtime.signs import HOSTAP, Heartbeat
+from emulation.media.hwsim_radios import BEACON_INTERVAL
 from emulation.network.hostapd.infrastructure import InfrastructureNetwork, Interface
 from emulation.network.hostapd.settings import ALWAYS_DBM, Roaming, SettingsError
 from emulation.radio.spec import HT_FIELDS
@@ -36,12 +38,25 @@ OF_THE_KERNEL: Final = frozenset(
 )
 """Radio settings that mac80211 decides; the medium decides the others."""
 
+BEACONS: Final = 4
+"""Beacons of every radio until nodes count as known to each other."""
+
 
 class HwsimRun(OwnMediumRun):
     """One run of the `hwsim` backend: its own medium, hostapd and wpa_supplicant."""
 
     medium = "emulation.media.hwsim"
     modules = (medium,)
+
+    def start_radios(self) -> None:
+        """Start them, and wait for beacons.
+
+        mac80211 drops the first frame from a station that it does not know.  Radios are joined at
+        the same time and send their beacons all at once, so many collide.
+        """
+        super().start_radios()
+        heard = time.monotonic() + BEACONS * BEACON_INTERVAL * 1024e-6
+        self.helpers.wait(lambda: time.monotonic() >= heard)
 
     def air(self) -> str | None:
         return monitor()
