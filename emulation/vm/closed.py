@@ -9,6 +9,10 @@ it sees as persistent memory (NVDIMM), and its two serial lines, which lead out,
 date is the same at each boot.  A booted machine is saved (`emulation.vm.saved`), and each job
 starts from there; only then are random numbers seeded.
 
+One instruction a nanosecond is a slow processor.  The guest's own clocks run eight times slower
+(`emulation.vm.qemu.CLOSED_ARGUMENTS`), so that it executes eight in a nanosecond of its time.  That
+costs nothing: what its processes do takes as many instructions, and the time in between none.
+
 The job is a command and a folder of the host, which the guest sees as `FILES` and whose contents
 are copied back when the command has ended.  Meanwhile the host reads the command's output from the
 second serial line, which the guest does not notice.

@@ -19,6 +19,7 @@ from emulation.vm import kept, saved
 from emulation.vm.build import Image, cache_folder
 from emulation.vm.closed import run_closed
 from emulation.vm.preloaded import FILES
+from emulation.vm.qemu import PER_NANOSECOND
 
 pytestmark = [pytest.mark.vm, pytest.mark.root]
 
@@ -69,6 +70,32 @@ def test_files_go_in_and_out_and_all_is_the_same_for_the_same_seed(
     )
     assert first == second
     assert first[2] != other[2]
+
+
+CLOCKS = """
+import time
+def clocks():  # QEMU's, the guest's, and how often its timer has gone off
+    with open("/sys/class/rtc/rtc0/since_epoch") as outer, open("/proc/interrupts") as counters:
+        timer = counters.read().partition("LOC:")[2].split()[0]
+        return int(outer.read()), time.perf_counter(), int(timer)
+before = clocks()
+for _ in range(1000):
+    time.sleep(0.01)
+print(*(after - was for after, was in zip(clocks(), before)))
+"""
+
+
+def test_its_processor_executes_eight_instructions_in_a_nanosecond(
+    image: Image, tmp_path: Path
+) -> None:
+    (tmp_path / "clocks").mkdir()
+    (tmp_path / "clocks/clocks.py").write_text(CLOCKS)
+    code, errors, output = closed(image, tmp_path / "clocks", f"python3 {FILES}/clocks.py")
+    assert code == 0, errors
+    outer, own, timer = map(float, output.split())
+    assert outer == pytest.approx(PER_NANOSECOND * own, abs=1)
+    assert own == pytest.approx(1000 * 0.01, rel=0.02), "it wakes up when it should, ..."
+    assert timer < 1000 * 3, "and not before"
 
 
 def test_what_does_not_end_is_ended(image: Image, tmp_path: Path) -> None:
