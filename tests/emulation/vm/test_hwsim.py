@@ -209,7 +209,7 @@ def test_a_sweep_runs_there(image: Image, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     results = sweeps.load(tmp_path)
     assert len(results) == 4
-    assert results.kept_real_time.notna().all()
+    assert results.kept_real_time.all()
     assert results.delivery_ratio.min() == 1
     assert "in a machine whose clock waits" in (tmp_path / "sweep.html").read_text()
     again = on_this_machine(*words)
