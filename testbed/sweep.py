@@ -19,9 +19,10 @@ from rich.progress import (
 )
 
 from emulation.caller import drop
-from emulation.errors import ScenarioError
+from emulation.errors import ScenarioError, VmError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
+from emulation.vm.build import ensure_image
 from emulation.vm.waiting import MachineBackend, lacks, room_for
 from emulation.workloads.registry import expanded
 from spark_analysis.errors import AnalysisError
@@ -60,6 +61,7 @@ from testbed.options import (
     settings_of,
 )
 from testbed.outcome import print_json
+from testbed.vm import Stages
 
 VARIED = "KEY=VALUE,VALUE,..."
 SWEEPS = HOME / "sweeps"
@@ -246,7 +248,10 @@ def _swept(spec: SweepSpec, folder: Path, master: str, *, keep_frames: bool) -> 
 
 
 def _for_machines(spec: SweepSpec, folder: Path, master: str) -> str:
-    """Return the master for runs in machines whose clock waits, or end with what keeps them."""
+    """Return the master for runs in machines whose clock waits, or end with what keeps them.
+
+    Their image is built if it is missing.
+    """
     if not master.startswith("local"):
         fail(f"machines run here, not on {master}: --master local[2] runs two at a time", USAGE)
     sweep = SweepFolder(folder)
@@ -254,6 +259,11 @@ def _for_machines(spec: SweepSpec, folder: Path, master: str) -> str:
     if scenarios:
         for problem in (*MachineBackend().obstacles(), *filter(None, map(lacks, scenarios))):
             fail(problem)
+        try:
+            with Interrupts() as interrupts, Stages() as stages:
+                ensure_image(stages, interrupts=interrupts)
+        except VmError as error:
+            fail(str(error))
         room = room_for(max(len(scenario.nodes) for scenario in scenarios))
         if master == LOCAL and room < len(os.sched_getaffinity(0)):
             return f"local[{room}]"

@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from emulation.vm.waiting import NOT_IN_REAL_TIME
 from spark_analysis.engine.pandas_rows import records
 from spark_analysis.papers.computed import (
     POINT,
@@ -35,7 +34,7 @@ from spark_analysis.papers.computed import (
 from spark_analysis.papers.kept import PROBLEM, RUN, beside, cost_and_code, with_pairs
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Study, Variation
 from spark_analysis.sweeps.folder import SweepFolder, as_table
-from spark_analysis.sweeps.spec import VIRTUAL, Point, RunPoint, SweepSpec, points
+from spark_analysis.sweeps.spec import VIRTUAL, OnBackend, Point, RunPoint, SweepSpec, points
 from spark_analysis.sweeps.sweep import Progress, run_sweep
 from spark_analysis.sweeps.tasks import ran
 
@@ -44,7 +43,7 @@ Rows = Mapping[str, Sequence[Row]]
 """Rows by the key of their point."""
 
 
-class PointSource(ABC):
+class PointSource(ABC, OnBackend):
     """The points of a study in one variation, and the folder that they are run in, if they are."""
 
     column: ClassVar[str]
@@ -52,17 +51,11 @@ class PointSource(ABC):
     inline = False
     """Whether they run in this process, without Spark."""
     backend = VIRTUAL
-    """What runs them."""
 
     def __init__(self, points: Sequence[Point], folder: Path) -> None:
         self.points: Mapping[str, Point] = {point.key: point for point in points}
         """By key, in the order of their rows."""
         self.folder = folder
-
-    @property
-    def in_real_time(self) -> bool:
-        """Whether `testbed.campaign` runs them, and `run` only analyses."""
-        return self.backend not in NOT_IN_REAL_TIME
 
     @abstractmethod
     def finished(self) -> set[str]:

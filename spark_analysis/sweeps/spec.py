@@ -102,8 +102,24 @@ class SpecError(SweepError):
     """A spec that cannot be run; the message says what to change."""
 
 
+class OnBackend:
+    """What follows from the backend that runs a point."""
+
+    backend: str
+
+    @property
+    def in_real_time(self) -> bool:
+        """Whether `testbed.campaign` runs it, one after another."""
+        return self.backend not in NOT_IN_REAL_TIME
+
+    @property
+    def captured(self) -> bool:
+        """Whether packets are captured, from a kernel, rather than written by a simulation."""
+        return self.backend != VIRTUAL
+
+
 @dataclass(frozen=True)
-class SweepSpec:
+class SweepSpec(OnBackend):
     """What to run.  `settings` and the values of `vary` are as `--set` takes them.
 
     `draws` are parameters of the topology or its workload: points that differ in one of them share
@@ -119,15 +135,6 @@ class SweepSpec:
     settings: Mapping[str, Any] = field(default_factory=dict)
     draws: tuple[str, ...] = ()
     backend: str = VIRTUAL
-
-    @property
-    def in_real_time(self) -> bool:
-        return self.backend not in NOT_IN_REAL_TIME
-
-    @property
-    def captured(self) -> bool:
-        """Whether packets are captured, from a kernel, rather than written by a simulation."""
-        return self.backend != VIRTUAL
 
     def command(self) -> str:
         """Return the command that asks for it."""
@@ -169,7 +176,7 @@ class Point(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunPoint(Point):
+class RunPoint(Point, OnBackend):
     """One run of a spec; `values` are its varied parameters, with their types.
 
     `drawn` is the seed of its scenario: the number of its repetition unless the spec has `draws`.
@@ -188,15 +195,6 @@ class RunPoint(Point):
     def parameters(self) -> Mapping[str, Any]:
         """Where it lies."""
         return {"protocol": self.protocol, **self.settings, **self.values}
-
-    @property
-    def in_real_time(self) -> bool:
-        return self.backend not in NOT_IN_REAL_TIME
-
-    @property
-    def captured(self) -> bool:
-        """As of `SweepSpec`."""
-        return self.backend != VIRTUAL
 
     def scenario(self) -> Scenario:
         """Return the scenario.  Raises `SpecError`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 
 from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
-from emulation.network.processes import await_condition
+from emulation.network.processes import PROJECT, await_condition
 from emulation.vm import tools
 from emulation.vm.build import (
     CACHE_VARIABLE,
@@ -231,6 +232,30 @@ def test_a_second_build_waits_and_can_be_interrupted_in_that(tmp_path: Path) -> 
         with pytest.raises(KeyboardInterrupt):
             ensure_image(stages, cache=tmp_path, needed=0, interrupts=interrupts)
     assert stages.seen == ["waiting for another build to end"]
+
+
+@pytest.mark.slow
+@pytest.mark.root
+def test_a_sweep_in_machines_has_their_image_built_first(tmp_path: Path) -> None:
+    words = "sweep roaming_field flooding --nodes 6 --seeds 1 --duration 25 --backend machine --out"
+    with (
+        (tmp_path / "build.lock").open("wb") as lock,
+        subprocess.Popen(
+            [sys.executable, "-m", "testbed", *words.split(), tmp_path / "sweep"],
+            cwd=PROJECT,
+            env=os.environ | {CACHE_VARIABLE: str(tmp_path)},
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as command,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert command.stderr is not None
+        first = command.stderr.readline()
+        command.send_signal(signal.SIGINT)
+        last = command.communicate(timeout=60)[1]
+    assert first == "... waiting for another build to end\n"
+    assert "the same command goes on from here" in last
+    assert command.returncode == 130
 
 
 @pytest.fixture

@@ -154,6 +154,7 @@ def waiting_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """One that lacks nothing, with an image of the name "one"."""
     monkeypatch.setattr("emulation.vm.waiting.MachineBackend.obstacles", lambda _: [])
     monkeypatch.setattr("testbed.sweep.lacks", lambda _: None)
+    monkeypatch.setattr("testbed.sweep.ensure_image", lambda _, interrupts: None)
     use_image(monkeypatch, "one")
     yield
     use_image(monkeypatch, "none")
