@@ -37,7 +37,9 @@ PATIENCE: Final = 10.0
 class GossipSubParameters(MiddlewareParameters):
     """Parameters of `GossipSub`, with the defaults of the gossipsub specification."""
 
-    connections: Annotated[int, Param("nodes that each node dials", low=1, high=100)] = 6
+    connections: Annotated[
+        int, Param("nodes that each node dials; only followers relay", low=1, high=100)
+    ] = 6
     degree: Annotated[int, Param("neighbours in the mesh of a topic", low=1, high=100)] = 6
     gossip_interval: Annotated[
         int, Param("s between heartbeats: gossip, and repair of meshes", low=1, high=60)
@@ -175,7 +177,10 @@ def _keys(node: int) -> Any:
 
 
 def _dialled(node: int, connections: int) -> list[int]:
-    """Return the nodes that a node dials: all are connected with each other in the end."""
+    """Return the nodes that a node dials.
+
+    All are connected with each other in the end, but followers of a topic need not be.
+    """
     return random.Random(node).sample(range(1, node), min(connections, node - 1))
 
 
