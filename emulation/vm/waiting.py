@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import psutil
 
@@ -30,6 +30,9 @@ from emulation.vm.preloaded import FILES
 from emulation.vm.qemu import MEMORY
 from emulation.vm.run import image_in_use
 from nodeapp.installation import SCRIPT
+
+if TYPE_CHECKING:
+    from emulation.backends.realtime.backend import RealTimeBackend
 
 NOT_IN_REAL_TIME: Final = frozenset({"machine", "virtual"})
 """Backends whose runs have no prompt and no live page, and may go on beside others."""
@@ -49,11 +52,14 @@ class MachineBackend:
     @property
     def code(self) -> tuple[str, ...]:
         """Return the modules that the processes of a run begin with, there and here."""
+        return (__name__, *self._inner().code)
+
+    def _inner(self) -> RealTimeBackend:
         from emulation.backends.realtime.backend import RealTimeBackend  # as `backends` does
 
         inner = backends()[INNER]
         assert isinstance(inner, RealTimeBackend)
-        return (__name__, *inner.code)
+        return inner
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot boot a virtual one."""
@@ -79,6 +85,7 @@ class MachineBackend:
         """
         if interact is not None:
             raise BackendError("no prompt here: nothing reaches this machine while it runs")
+        self._inner().refuse(scenario)
         if obstacle := lacks(scenario):
             raise BackendError(obstacle)
         path, began = folder.path.resolve(), time.time()

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from emulation.backends.base import BackendError, Unwatched
 from emulation.errors import VmError
 from emulation.network.processes import PROJECT
+from emulation.scenario.runfolder import RunFolder
 from emulation.vm import mirror
 from emulation.vm.inputs import (
     LOCK,
@@ -21,7 +23,7 @@ from emulation.vm.inputs import (
     pinned,
 )
 from emulation.vm.systems import NO_WHEELS, systems
-from emulation.vm.waiting import lacks
+from emulation.vm.waiting import MachineBackend, lacks
 from topologies.catalog import make_scenario
 
 
@@ -134,6 +136,15 @@ def test_what_an_image_lacks_for_a_scenario_is_told(
     told = lacks(scenario, inputs_of(systems=having))
     assert told is None if why is None else told is not None and re.search(why, told)
     assert lacks(scenario, inputs_of(tmp_path, systems=having)) is None  # who knows what is there
+
+
+def test_what_hwsim_has_no_equivalent_of_is_refused_before_a_machine_boots(tmp_path: Path) -> None:
+    scenario = make_scenario(
+        "roaming_field", "flooding", seed=1, duration=14.0, settings={"retry_limit": 3}
+    )
+    with pytest.raises(BackendError, match="the kernel decides retry_limit"):
+        MachineBackend().execute(scenario, RunFolder(tmp_path), Unwatched())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_commands_do_not_wait_for_systems_that_nobody_asks_for() -> None:
