@@ -237,6 +237,7 @@ HOPS_MEAN: Final = Metric(
     unit="hops",
     text=number,
     swept=True,
+    if_known=True,
 )
 
 

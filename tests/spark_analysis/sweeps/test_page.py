@@ -28,6 +28,7 @@ from spark_analysis.sweeps.page import (
     drawings,
     grouped,
     number_table,
+    quantities,
     write_page,
 )
 from spark_analysis.sweeps.sweep import SweepOutcome
@@ -79,6 +80,12 @@ def test_a_protocol_without_the_parameter_is_a_level_line() -> None:
     series = grouped(table, "delay_p50", "speed", [])
     assert [x for x, _ in series["broker-gpsr"]] == [1.0, 10.0]
     assert len({interval.mean for _, interval in series["broker-gpsr"]}) == 1
+
+
+def test_hops_are_not_shown_of_systems_that_do_not_tell_them() -> None:
+    for value, shown in ((2.0, True), (float("nan"), False)):
+        titles = [each.title for each in quantities(synthetic().assign(hops_mean=value))]
+        assert ("Radio hops" in titles) is shown
 
 
 # Figures.
