@@ -78,6 +78,9 @@ def with_pairs(rows: pd.DataFrame, folder: Path, axes: Sequence[str]) -> pd.Data
 
 def _delays(folder: Path, run: str) -> pd.Series[float]:
     path = folder / "points" / run / "metrics" / DELIVERIES
-    table = pd.read_parquet(path).set_index(list(DELIVERY_KEY))
-    delays: pd.Series[float] = table["delay"]
+    table = pd.read_parquet(path).sort_values(list(DELIVERY_KEY))
+    *delivered, client = DELIVERY_KEY
+    # Their ports, which in real time are others in each run.
+    table[client] = table.groupby(delivered).cumcount()
+    delays: pd.Series[float] = table.set_index(list(DELIVERY_KEY))["delay"]
     return delays

@@ -57,6 +57,14 @@ def test_systems_are_compared_over_what_both_delivered(tmp_path: Path) -> None:
     assert math.isnan(found[beside("c")]["a2"])  # was not run there
 
 
+def test_clients_are_the_same_whatever_their_ports(tmp_path: Path) -> None:
+    run(tmp_path, "a1", {(1, 1, 7, 40_001): 1.0, (1, 1, 7, 50_002): 1.0, (1, 1, 8, 40_003): 3.0})
+    run(tmp_path, "b1", {(1, 1, 7, 30_004): 2.0, (1, 1, 7, 60_005): 4.0})
+    found = with_pairs(ROWS.iloc[:2], tmp_path, ("speed",)).set_index("run")
+    assert found.loc["a1", beside("b")] == 1.0
+    assert found.loc["b1", beside("a")] == 3.0
+
+
 def test_what_a_run_took_is_a_column(tmp_path: Path) -> None:
     (tmp_path / "points" / "a1").mkdir(parents=True)
     (tmp_path / "points" / "a1" / COST).write_text("12.5\n")
