@@ -32,7 +32,7 @@ class DdsParameters(MiddlewareParameters):
         str, Param("reliability of writers and readers", choices=("reliable", "best_effort"))
     ] = "reliable"
     spdp_interval: Annotated[
-        float, Param("s between announcements of a participant; Cyclone's default is 30", low=0.1)
+        float, Param("s between announcements of a participant; Cyclone's own: 8", low=0.1)
     ] = 30.0
     discovery: Annotated[
         str,
