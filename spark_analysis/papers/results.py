@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from spark_analysis.papers.claims import Finding
-from spark_analysis.papers.kept import CODE, PROBLEM
+from spark_analysis.papers.kept import CODE, PROBLEM, RUN
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Variation
 from spark_analysis.papers.published import Selected
 from spark_analysis.papers.so_far import SoFar
@@ -50,11 +50,13 @@ class Reproduction:
 
     @property
     def problems(self) -> dict[str, str]:
-        """What went wrong in runs that finished; by point, in a line."""
+        """What went wrong in runs that finished and count; by point, in a line."""
+        counted = {key for way in self.judged for key in way.points.get(RUN, ())}
         by_point: dict[tuple[str, str], tuple[str, str]] = {}
         for part, rows in self.selected:
             for key, (row, *_) in rows.items():
-                if problem := row.get(PROBLEM):  # a point that several variations share counts once
+                # A point that several variations share counts once.
+                if key in counted and (problem := row.get(PROBLEM)):
                     name = f"{part.name}: {part.points[key]}"
                     by_point.setdefault((part.study.name, key), (name, str(problem)))
         return dict(by_point.values())

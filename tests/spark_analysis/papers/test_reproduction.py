@@ -366,6 +366,8 @@ def test_a_small_reproduction_runs_and_is_not_run_again(
     ((point, what),) = result.problems.items()
     assert point.startswith("freeway, as published: ")
     assert what == "node 3 <broke>"
+    none_counts = tuple(replace(way, points=way.points[:0]) for way in result.judged)
+    assert not replace(result, judged=none_counts).problems
     html = (tmp_path / page.PAGE).read_text(encoding="utf-8")
     assert f"{escape(point)}: node 3 &lt;broke&gt;" in html
     assert stamps
