@@ -166,6 +166,24 @@ def test_a_connection_outlives_handovers_between_access_points(tmp_path: Path) -
 
 @pytest.mark.root
 @pytest.mark.slow
+def test_who_is_not_connected_at_the_start_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs("mqtt", {})
+    monkeypatch.setattr("emulation.backends.realtime.node_apps.CONNECTING", 1.0)
+    scene = scenario("mqtt")
+    *near, last = scene.nodes
+    away = last.model_copy(update={"waypoints": (Waypoint(0.0, 9 * CHAIN, 0.0),)})
+    scene = scene.model_copy(update={"nodes": (*near, away)})
+    observer = Recorded()
+    TapBackend().execute(scene, RunFolder.create(tmp_path, scene), observer)
+    (problem,) = observer.problems
+    assert problem.startswith("not connected at the start: ")
+    assert problem.endswith("sta3")
+
+
+@pytest.mark.root
+@pytest.mark.slow
 def test_a_broker_that_dies_is_named_and_ends_the_run(tmp_path: Path) -> None:
     needs("mqtt", {})
     scene = scenario("mqtt")
