@@ -90,7 +90,7 @@ DIFFERENCES: Final = (
     "Runs begin within 15 s of the start: ZeroMQ and DDS wait for all nodes, MQTT for its broker, "
     "Zenoh and gossipsub for a neighbour, NATS for nobody.",
     "Kernels ask for addresses (ARP), where protocols of the testbed know them: if the request is "
-    "lost, a delivery takes a second, the longest of MQTT without faults.",
+    "lost, a delivery takes a second, as a capture of MQTT shows.",
     "Frames are what interfaces capture, without acknowledgements and retransmissions of 802.11, "
     "which broadcasts do not have.",
     "Deliveries count however late they are: what TCP or a broker keeps arrives after a fault. The "
