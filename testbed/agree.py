@@ -112,7 +112,7 @@ def agree(
     values = settings_of(settings, nodes, workload, fault)
     scenario = scenario_of(topology, protocol, values, duration, seed)
     try:
-        check(chosen)
+        check(chosen, scenario)
         folder = make_folder(out, RUNS, scenario)
     except AgreeError as error:
         fail(str(error))

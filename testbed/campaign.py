@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from emulation.backends.base import Backend, BackendError
-from emulation.backends.realtime.routing import obstacle
 from emulation.backends.registry import backends
 from emulation.network.processes import running
 from emulation.scenario.runfolder import RunFolder
@@ -103,8 +102,7 @@ def _ready(name: str, to_run: Sequence[tuple[Path, RunPoint]], master: str) -> B
         )
     scenarios = [point.scenario() for _, point in to_run]
     if scenarios:
-        lacking = dict.fromkeys(filter(None, map(obstacle, scenarios)))
-        for problem in (*backend.obstacles(), *lacking):
+        for problem in backend.obstacles(*scenarios):
             fail(problem)
     return backend
 

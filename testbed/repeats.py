@@ -70,11 +70,10 @@ def make_folder(out: Path | None, runs: Path, scenario: Scenario) -> Path:
     return path
 
 
-def check(backends: Sequence[Backend]) -> None:
-    """Raise `AgreeError` if this machine cannot run one of the backends."""
+def check(backends: Sequence[Backend], scenario: Scenario) -> None:
+    """Raise `AgreeError` if this machine cannot run the scenario on one of the backends."""
     for backend in backends:
-        obstacles = backend.obstacles()
-        if obstacles:
+        if obstacles := backend.obstacles(scenario):
             raise AgreeError(f"backend {backend.name}: {obstacles[0]}")
 
 

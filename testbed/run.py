@@ -185,8 +185,7 @@ def _execute(
         )
     if interact is not None and backend.name in NOT_IN_REAL_TIME:
         fail(f"cli needs a backend that runs in real time, which {backend.name} does not", USAGE)
-    obstacles = backend.obstacles()
-    if obstacles:
+    if obstacles := backend.obstacles(scenario):
         fail(obstacles[0])
     try:
         folder = RunFolder.create(runs, scenario)

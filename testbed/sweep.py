@@ -23,7 +23,7 @@ from emulation.errors import ScenarioError, VmError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm.build import ensure_image
-from emulation.vm.waiting import MachineBackend, lacks, room_for
+from emulation.vm.waiting import MachineBackend, room_for
 from emulation.workloads.registry import expanded
 from spark_analysis.errors import AnalysisError
 from spark_analysis.report.page import FIGURES
@@ -257,7 +257,7 @@ def _for_machines(spec: SweepSpec, folder: Path, master: str) -> str:
     sweep = SweepFolder(folder)
     scenarios = [point.scenario() for point in points(spec) if not sweep.finished(point)]
     if scenarios:
-        for problem in (*MachineBackend().obstacles(), *filter(None, map(lacks, scenarios))):
+        for problem in MachineBackend().obstacles(*scenarios):
             fail(problem)
         try:
             with Interrupts() as interrupts, Stages() as stages:

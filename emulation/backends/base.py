@@ -78,8 +78,14 @@ class Backend(Protocol):
     name: str
     summary: str
 
-    def obstacles(self) -> list[str]:
-        """Return what keeps this machine from running the backend and what to do, one line each."""
+    def unsupported(self, scenario: Scenario) -> list[str]:
+        """Return what of a scenario the backend has not, on any machine, and what to do."""
+
+    def obstacles(self, *scenarios: Scenario) -> list[str]:
+        """Return what keeps this machine from running the backend, and the scenarios on it.
+
+        Each is one line that says what to do; there are none twice.
+        """
 
     def execute(
         self,

@@ -119,21 +119,22 @@ class HwsimBackend(Mac80211Backend):
     summary = "as tap, with the kernel's 802.11 stack: mac80211_hwsim over the radio model"
     run_type = HwsimRun
 
-    def refuse(self, scenario: Scenario) -> None:
-        super().refuse(scenario)
+    def unsupported(self, scenario: Scenario) -> list[str]:
+        lines = super().unsupported(scenario)
         changed = changed_settings(scenario.radio, scenario.mesh_radio)
         refused = [name for name in changed if name in OF_THE_KERNEL]
         if refused:
-            raise BackendError(
+            lines.append(
                 f"on hwsim the kernel decides {', '.join(refused)}: leave them out (and "
                 "radio=ns2, which sets them), or run with --backend tap"
             )
         other = next((f for f in scenario.faults if f.kind in ("disturb", "stranger")), None)
         if other is not None:
-            raise BackendError(
+            lines.append(
                 f"the hwsim backend has no fault of kind {other.kind} ({other.text}): leave it "
                 "out, or run with --backend tap or virtual"
             )
+        return lines
 
 
 @contextmanager

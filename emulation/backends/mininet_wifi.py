@@ -141,32 +141,31 @@ class MininetWifiBackend(Mac80211Backend):
     summary = "Mininet-WiFi and wmediumd themselves, if they are installed"
     run_type = MininetWifiRun
 
-    def refuse(self, scenario: Scenario) -> None:
-        super().refuse(scenario)
+    def unsupported(self, scenario: Scenario) -> list[str]:
+        lines = super().unsupported(scenario)
         of_radio = next((fault for fault in scenario.faults if fault.kind != "crash"), None)
         if of_radio is not None:
-            raise BackendError(
+            lines.append(
                 f"wmediumd cannot make radio faults ({of_radio.text}): leave them out, or run "
                 "with --backend tap, hwsim or virtual"
             )
+        return lines
 
-    def obstacles(self) -> list[str]:
-        missing = []
+    def radio_obstacles(self) -> list[str]:
+        missing = [
+            line.replace("--backend hwsim", f"--backend {self.name}")
+            for line in super().radio_obstacles()
+        ]
         if importlib.util.find_spec("mn_wifi") is None:
             missing.append(
                 "Mininet-WiFi is missing: install https://github.com/intrig-unicamp/mininet-wifi, "
                 "here or into the virtual machine (docs/backends.md)"
             )
-        missing += [
+        return missing + [
             f"{program} is not on the path: build {source}"
             for program, source in PROGRAMS
             if shutil.which(program) is None
         ]
-        common = [
-            line.replace("--backend hwsim", f"--backend {self.name}")
-            for line in super().obstacles()
-        ]
-        return [*common, *missing]
 
 
 def _served() -> bool:

@@ -37,6 +37,7 @@ class TapBackend(RealTimeBackend):
     summary = "real processes and kernel stack; TAP devices over the radio model in user space"
     run_type = TapRun
     links_by_contacts = True
+    has_switch = True
 
     def radio_obstacles(self) -> list[str]:
         if Path("/dev/net/tun").exists():
@@ -45,6 +46,3 @@ class TapBackend(RealTimeBackend):
             "/dev/net/tun is missing: load the module (modprobe tun) or give the container "
             "the device (--device /dev/net/tun)"
         ]
-
-    def switch_obstacles(self) -> list[str]:
-        return []

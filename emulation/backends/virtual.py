@@ -23,7 +23,7 @@ from emulation.scenario.records import Ended
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import EPOCH_NS, PcapRecorder, VirtualRecorder
-from emulation.virtual.simulation import Simulation
+from emulation.virtual.simulation import Simulation, unsupported
 from nodeapp.kinds import event_kinds
 from nodeapp.parameters import ParameterError
 
@@ -40,9 +40,13 @@ class VirtualBackend:
     summary = "the same protocols, radio model and bytes under a virtual clock, in one process"
     stage = "running under the virtual clock"
 
-    def obstacles(self) -> list[str]:
-        """Return no obstacles: nothing beyond Python is needed."""
-        return []
+    def unsupported(self, scenario: Scenario) -> list[str]:
+        """Return what of a scenario has a clock of its own, and what to do."""
+        return unsupported(scenario)
+
+    def obstacles(self, *scenarios: Scenario) -> list[str]:
+        """Return what of the scenarios is unsupported: nothing beyond Python is needed."""
+        return [*dict.fromkeys(line for one in scenarios for line in self.unsupported(one))]
 
     def execute(
         self,

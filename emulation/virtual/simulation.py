@@ -45,11 +45,28 @@ GARBAGE: Final = 100_000
 """New containers, some 10 MB, after which the collector visits the young generation."""
 
 
+def unsupported(scenario: Scenario) -> list[str]:
+    """Return what of a scenario has a clock of its own, and what to do, one line each."""
+    lines = []
+    if scenario.protocol.name in registry.MIDDLEWARE:
+        lines.append(
+            f"{scenario.protocol.name} is a program with a clock and sockets of its own, so it "
+            "knows no virtual one: use --backend tap or machine"
+        )
+    if scenario.mqtt:
+        lines.append(
+            "clients of MQTT are programs with a clock of their own: leave mqtt off, or use "
+            "--backend tap"
+        )
+    return lines
+
+
 class Simulation:
     """One run.  `make_service` makes a node's service if it is not the scenario's protocol.
 
-    A protocol's errors for its parameters propagate; a defect in a protocol is passed to `failed`
-    (node name, exception) and the run goes on, as a node app does.
+    Raises ValueError for what is `unsupported`, and what a protocol raises for its parameters.  A
+    defect in a protocol is passed to `failed` (node name, exception) and the run goes on, as a node
+    app does.
     """
 
     def __init__(
@@ -59,6 +76,8 @@ class Simulation:
         make_service: Callable[[Host, NodeSpec], Service] | None = None,
         failed: Callable[[str, Exception], None] | None = None,
     ) -> None:
+        for line in unsupported(scenario):
+            raise ValueError(line)
         self.scenario = scenario
         self.clock = Clock()
         self.recorder = recorder
@@ -82,11 +101,6 @@ class Simulation:
         self._move()
         if scenario.contacts is not None:
             self._meet(Contacts(scenario.contacts, [node.id for node in scenario.nodes]))
-        if scenario.mqtt:
-            raise ValueError(
-                "clients of MQTT are programs with a clock of their own: leave mqtt off, or use "
-                "--backend tap"
-            )
         self.nodes: list[VirtualHost] = []
         self._environment = scenario.environment()
         self._make_service = make_service

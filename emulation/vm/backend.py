@@ -32,7 +32,7 @@ class GuestBackend:
     """Another backend, executed in the virtual machine."""
 
     def __init__(self, backend: Backend, options: MachineOptions | None = None) -> None:
-        self._inner = backend.name
+        self._inner = backend
         self._options = options
         self.name = f"{backend.name}{SUFFIX}"
         self.summary = f"{backend.summary}; in the virtual machine"
@@ -56,9 +56,13 @@ class GuestBackend:
                 for backend in sharing:
                     backend._kept = None
 
-    def obstacles(self) -> list[str]:
-        """Return why this machine cannot boot a virtual one; the guest checks its own obstacles."""
-        return vm_obstacles()
+    def unsupported(self, scenario: Scenario) -> list[str]:
+        """Return what of a scenario the backend has not, and what to do."""
+        return self._inner.unsupported(scenario)
+
+    def obstacles(self, *scenarios: Scenario) -> list[str]:
+        """Return what is in the way of a guest here; it checks itself what is in its own way."""
+        return vm_obstacles(self, scenarios)
 
     def execute(
         self,
@@ -78,7 +82,7 @@ class GuestBackend:
         errors = bytearray()
         with Interrupts() as interrupts:
             try:
-                command = ["python3", "-m", "emulation.backends", self._inner, str(path)]
+                command = ["python3", "-m", "emulation.backends", self._inner.name, str(path)]
                 if self._kept is not None and path.is_relative_to(self._kept.folder):
                     code = self._kept.run(command, heard, errors, interrupts)
                 else:
@@ -177,10 +181,10 @@ class GuestReports:
                     self._error = text
 
 
-def vm_obstacles() -> list[str]:
-    """Return why this machine cannot boot a virtual one, one line each."""
-    obstacle = tools.obstacle()
-    return [] if obstacle is None else [obstacle]
+def vm_obstacles(backend: Backend, scenarios: Iterable[Scenario]) -> list[str]:
+    """Return why this machine cannot boot a virtual one for scenarios, one line each."""
+    lines = [line for scenario in scenarios for line in backend.unsupported(scenario)]
+    return [*dict.fromkeys([*lines, *filter(None, [tools.obstacle()])])]
 
 
 def _parsed(line: bytes) -> Any:

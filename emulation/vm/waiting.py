@@ -61,16 +61,21 @@ class MachineBackend:
         assert isinstance(inner, RealTimeBackend)
         return inner
 
-    def obstacles(self) -> list[str]:
-        """Return why this machine cannot boot a virtual one."""
-        obstacles = vm_obstacles()
+    def unsupported(self, scenario: Scenario) -> list[str]:
+        """Return what of a scenario the backend in the guest has not, and what to do."""
+        return self._inner().unsupported(scenario)
+
+    def obstacles(self, *scenarios: Scenario) -> list[str]:
+        """Return why this machine cannot boot a virtual one, and what its image lacks."""
+        obstacles = vm_obstacles(self, scenarios)
         try:
             inputs = chosen_inputs(cache_folder())
             if os.geteuid() != 0 and find_image(inputs) is None:
                 obstacles.append(f"the machine has no image: sudo ./{SCRIPT} {command(inputs)}")
+            obstacles += filter(None, (lacks(scenario, inputs) for scenario in scenarios))
         except VmError as error:
             obstacles.append(str(error))
-        return obstacles
+        return [*dict.fromkeys(obstacles)]
 
     def execute(
         self,
@@ -85,9 +90,8 @@ class MachineBackend:
         """
         if interact is not None:
             raise BackendError("no prompt here: nothing reaches this machine while it runs")
-        self._inner().refuse(scenario)
-        if obstacle := lacks(scenario):
-            raise BackendError(obstacle)
+        if obstacles := self.obstacles(scenario):
+            raise BackendError(obstacles[0])
         path, began = folder.path.resolve(), time.time()
         heard = GuestReports(observer)
         with Interrupts() as interrupts:
@@ -117,17 +121,13 @@ def image_name() -> str:
     return chosen_inputs(cache_folder()).digest()
 
 
-def lacks(scenario: Scenario, inputs: ImageInputs | None = None) -> str | None:
-    """Return what an image (default: the chosen one) lacks for a scenario, and what to do.
+def lacks(scenario: Scenario, inputs: ImageInputs) -> str | None:
+    """Return what an image lacks for a scenario, and what to do.
 
     None if nothing, or if it has something that a user has added by hand.
     """
     from emulation.vm.systems import lacking
 
-    try:
-        inputs = inputs or chosen_inputs(cache_folder())
-    except VmError as error:
-        return str(error)
     by_hand = inputs.extra is not None or inputs.provision is not None
     return None if by_hand else lacking(scenario, inputs.systems)
 

@@ -50,7 +50,10 @@ class Fake:
         self._failure = failure
         self.lacking: list[str] = []
 
-    def obstacles(self) -> list[str]:
+    def unsupported(self, scenario: Scenario) -> list[str]:
+        return []
+
+    def obstacles(self, *scenarios: Scenario) -> list[str]:
         return self.lacking
 
     def execute(
@@ -134,12 +137,12 @@ def test_a_seed_at_its_end_goes_on_from_zero(scenario: Scenario, tmp_path: Path)
     Scenario.load(log[-1][2].scenario)
 
 
-def test_an_obstacle_is_named_with_its_backend() -> None:
+def test_an_obstacle_is_named_with_its_backend(scenario: Scenario) -> None:
     cannot = Fake("b", [])
-    check([Fake("a", []), cannot])
+    check([Fake("a", []), cannot], scenario)
     cannot.lacking = ["needs a moon: wait for one"]
     with pytest.raises(AgreeError, match="backend b: needs a moon"):
-        check([Fake("a", []), cannot])
+        check([Fake("a", []), cannot], scenario)
 
 
 def test_a_run_that_fails_is_named(scenario: Scenario, tmp_path: Path) -> None:

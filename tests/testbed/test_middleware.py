@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -15,6 +17,23 @@ def test_what_runs_under_the_virtual_clock_refuses() -> None:
     done = CliRunner().invoke(app, ["check", "mqtt"])
     assert done.exit_code == 2
     assert "mqtt runs in real time" in done.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("agree", "--backends", "virtual,virtual", "--out"),
+        ("run", "--backend", "virtual", "--runs"),
+    ],
+)
+def test_what_a_backend_has_not_is_told_before_there_is_a_run(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    command, *options = words
+    arguments = [command, "roaming_field", "mqtt", *options, str(tmp_path / "new")]
+    done = CliRunner().invoke(app, arguments)
+    assert (done.exit_code, "use --backend tap or machine" in done.output) == (1, True)
+    assert not (tmp_path / "new").exists()
 
 
 def test_systems_are_listed_apart_with_their_settings() -> None:

@@ -29,15 +29,35 @@ class RealTimeBackend:
     """The class that runs a scenario."""
     links_by_contacts: ClassVar[bool] = False
     """Whether its medium can link stations by a contact trace."""
+    has_switch: ClassVar[bool] = False
+    """Whether it has a switch for hosts without a radio."""
 
     @property
     def code(self) -> tuple[str, ...]:
         """Return the modules that the processes of a run begin with."""
         return (type(self).__module__, f"{MODULE}.__main__", *HELPERS, *self.run_type.modules)
 
-    def obstacles(self) -> list[str]:
-        """Return why this machine cannot run the backend and what to do, one line each."""
-        missing = []
+    def unsupported(self, scenario: Scenario) -> list[str]:
+        """Return what of a scenario the backend has not, and what to do; subclasses may add."""
+        lines = []
+        if scenario.contacts is not None and not self.links_by_contacts:
+            lines.append(
+                "only the backends tap and virtual link stations by a contact trace: run with one "
+                "of these"
+            )
+        if scenario.wire is not None and not self.has_switch:
+            lines.append(
+                "this backend has no switch for hosts without a radio: use --backend tap or virtual"
+            )
+        if routing.routing_of(scenario) is not None and not self.run_type.carries_middleware:
+            lines.append(
+                f"{scenario.protocol.name} runs on tap, hwsim and machine: use --backend tap"
+            )
+        return lines
+
+    def obstacles(self, *scenarios: Scenario) -> list[str]:
+        """Return why this machine cannot run the backend, and scenarios on it, and what to do."""
+        missing = [line for scenario in scenarios for line in self.unsupported(scenario)]
         if os.geteuid() != 0:
             missing.append("needs root: run it with sudo")
         missing += self.radio_obstacles()
@@ -45,7 +65,12 @@ class RealTimeBackend:
             missing.append("the kernel has no network namespaces (CONFIG_NET_NS)")
         if importlib.util.find_spec("mininet") is None or shutil.which("mnexec") is None:
             missing.append("Mininet is missing: apt-get install mininet")
-        return missing
+        if any(scenario.access_points for scenario in scenarios):
+            missing += self.access_point_obstacles()
+        missing += filter(None, map(routing.obstacle, scenarios))
+        if any(scenario.mqtt for scenario in scenarios):
+            missing += filter(None, [lacks_mqtt()])
+        return [*dict.fromkeys(missing)]
 
     def radio_obstacles(self) -> list[str]:
         """Return what is missing for the radios, as `obstacles` does; a hook for subclasses."""
@@ -54,20 +79,6 @@ class RealTimeBackend:
     def access_point_obstacles(self) -> list[str]:
         """Return what is missing for access points, as `obstacles` does; subclasses may add."""
         return switches.obstacles()
-
-    def switch_obstacles(self) -> list[str]:
-        """Return what is missing for hosts on a switch; most backends have only radios."""
-        return [
-            "this backend has no switch for hosts without a radio: use --backend tap or virtual"
-        ]
-
-    def refuse(self, scenario: Scenario) -> None:
-        """Raise `BackendError` if the backend has no equivalent of a scenario; subclasses add."""
-        if scenario.contacts is not None and not self.links_by_contacts:
-            raise BackendError(
-                "only the backends tap and virtual link stations by a contact trace: run with one "
-                "of these"
-            )
 
     def prepare(self) -> None:
         """Prepare the machine for a run; a hook for subclasses.  Raises `BackendError`."""
@@ -84,21 +95,7 @@ class RealTimeBackend:
         Raises `BackendError`.  KeyboardInterrupt ends the run early and is raised again once
         everything is stopped and written.
         """
-        self.refuse(scenario)
-        obstacles = self.obstacles()
-        if scenario.access_points:
-            obstacles += self.access_point_obstacles()
-        if scenario.wire is not None:
-            obstacles += self.switch_obstacles()
-        if routing.routing_of(scenario) is not None:
-            if not self.run_type.carries_middleware:
-                obstacles.append(
-                    f"{scenario.protocol.name} runs on tap, hwsim and machine: use --backend tap"
-                )
-            obstacles += filter(None, [routing.obstacle(scenario)])
-        if scenario.mqtt:
-            obstacles += filter(None, [lacks_mqtt()])
-        if obstacles:
+        if obstacles := self.obstacles(scenario):
             raise BackendError(obstacles[0])
         warning = estimate.check(
             len(scenario.nodes),

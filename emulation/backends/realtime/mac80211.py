@@ -24,11 +24,8 @@ ASSOCIATION_LIMIT: Final = 30.0
 class Mac80211Backend(RealTimeBackend):
     """The kernel's own 802.11 stack."""
 
-    def obstacles(self) -> list[str]:
-        missing = super().obstacles()
-        if not has_family(FAMILY) and not _loadable():
-            missing.append(MISSING)
-        return missing
+    def radio_obstacles(self) -> list[str]:
+        return [] if has_family(FAMILY) or _loadable() else [MISSING]
 
     def access_point_obstacles(self) -> list[str]:
         """Return what is missing for access points: hostapd and wpa_supplicant as well."""

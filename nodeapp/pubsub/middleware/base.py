@@ -68,15 +68,8 @@ class Middleware(Service):
     needs_topic = True
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
-        """Raises ValueError under a virtual clock, which third-party programs do not have."""
         super().__init__(host, environment, parameters)
-        try:
-            self.loop = asyncio.get_running_loop()
-        except RuntimeError:
-            raise ValueError(
-                f"{self.name} is a program with a clock and sockets of its own, so it "
-                "knows no virtual one: use --backend tap or machine"
-            ) from None
+        self.loop = asyncio.get_running_loop()
         self.parameters = parameters
         self.topics: dict[str, int] = {}
         """Topics that local clients follow, and with how many subscriptions."""

@@ -67,6 +67,9 @@ def test_at_the_prompt_shares_are_those_of_the_hosts(tmp_path: Path) -> None:
 
 
 def test_backends_with_radios_only_say_which_has_a_switch() -> None:
-    assert TapBackend().switch_obstacles() == []
-    [said] = HwsimBackend().switch_obstacles()
+    scenario = make_scenario(
+        "stock_peers", "semantic-overlay", seed=1, duration=20.0, settings={"nodes": 4}
+    )
+    assert TapBackend().unsupported(scenario) == []
+    [said] = HwsimBackend().unsupported(scenario)
     assert "--backend tap or virtual" in said

@@ -30,9 +30,6 @@ class Recording(VirtualBackend):
         self.failing = ""
         """The protocol whose runs fail."""
 
-    def obstacles(self) -> list[str]:
-        return []
-
     def execute(
         self,
         scenario: Scenario,
@@ -143,7 +140,7 @@ def test_a_system_that_is_not_installed_is_told_before_anything_runs(
     backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "testbed.campaign.obstacle", lambda scene: f"{scene.protocol.name} is not here: install it"
+        backend, "obstacles", lambda one: [f"{one.protocol.name} is not here: install it"]
     )
     assert sweep(tmp_path, "mqtt") == (1, "error: mqtt is not here: install it")
     assert not any(tmp_path.iterdir())
@@ -152,12 +149,15 @@ def test_a_system_that_is_not_installed_is_told_before_anything_runs(
 @pytest.fixture
 def waiting_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """One that lacks nothing, with an image of the name "one"."""
-    monkeypatch.setattr("emulation.vm.waiting.MachineBackend.obstacles", lambda _: [])
-    monkeypatch.setattr("testbed.sweep.lacks", lambda _: None)
+    use_machine(monkeypatch, [])
     monkeypatch.setattr("testbed.sweep.ensure_image", lambda _, interrupts: None)
     use_image(monkeypatch, "one")
     yield
     use_image(monkeypatch, "none")
+
+
+def use_machine(monkeypatch: pytest.MonkeyPatch, lacking: list[str]) -> None:
+    monkeypatch.setattr("emulation.vm.waiting.MachineBackend.obstacles", lambda *_: lacking)
 
 
 def use_image(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -170,13 +170,13 @@ def use_image(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 @pytest.mark.parametrize(
     ("lacking", "master", "code", "output"),
     [
-        ("its image has none", "local[*]", 1, "error: its image has none"),
-        (None, "spark://host:7077", 2, "machines run here, not on spark://host:7077"),
-        (None, "local[*]", 130, "the same command goes on from here"),
+        (["its image has none"], "local[*]", 1, "error: its image has none"),
+        ([], "spark://host:7077", 2, "machines run here, not on spark://host:7077"),
+        ([], "local[*]", 130, "the same command goes on from here"),
     ],
 )
 def test_machines_whose_clock_waits_need_neither_systems_nor_root_here(
-    lacking: str | None,
+    lacking: list[str],
     master: str,
     code: int,
     output: str,
@@ -189,7 +189,7 @@ def test_machines_whose_clock_waits_need_neither_systems_nor_root_here(
         masters.append(master)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("testbed.sweep.lacks", lambda _: lacking)
+    use_machine(monkeypatch, lacking)
     monkeypatch.setattr("testbed.sweep.room_for", lambda nodes: 0 if nodes == 7 else 99)
     monkeypatch.setattr("testbed.sweep.run_sweep", started)
     words = ["sweep", "roaming_field", "mqtt", "--backend", "machine", "--out", str(tmp_path)]

@@ -16,7 +16,7 @@ from nodeapp.predicates import Predicate
 from nodeapp.pubsub.base import EndedError, Environment, RefusedError
 from nodeapp.pubsub.middleware import marker
 from nodeapp.pubsub.middleware.base import Middleware, MiddlewareParameters
-from nodeapp.pubsub.registry import MIDDLEWARE, create, typed
+from nodeapp.pubsub.registry import MIDDLEWARE, typed
 from nodeapp.wire import WireError
 from tests.nodeapp.network import SimHost, SimNetwork
 
@@ -141,13 +141,6 @@ def test_a_daemon_that_ends_is_the_end_of_its_node(command: tuple[str, ...], rea
         assert str(error) == reason
 
     with_mirror(work)
-
-
-@pytest.mark.parametrize("name", MIDDLEWARE)
-def test_a_virtual_clock_is_refused_in_one_line(name: str) -> None:
-    host = SimHost(SimNetwork(), 1, (0.0, 0.0))
-    with pytest.raises(ValueError, match=f"^{name} is a program .* use --backend tap or machine$"):
-        create(name, host, typed(name, {}), FIELD)
 
 
 @pytest.mark.parametrize("name", MIDDLEWARE)
