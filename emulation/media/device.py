@@ -21,6 +21,7 @@ from typing import Final
 from capture.namespaces import network_namespace
 from capture.process import explained
 from capture.radiotap import ARPHRD_RADIOTAP
+from emulation.media import rtnetlink
 from emulation.radio.mac import octets
 
 TUN: Final = Path("/dev/net/tun")
@@ -33,8 +34,6 @@ IFF_TUN_EXCL: Final = 0x8000
 SIOCSIFMTU: Final = 0x8922
 SIOCSIFHWADDR: Final = 0x8924
 SIOCSIFTXQLEN: Final = 0x8943
-SIOCSIFFLAGS: Final = 0x8914
-IFF_UP: Final = 1
 ARPHRD_ETHER: Final = 1
 MONITOR_MTU: Final = 4096
 PACKET_INFORMATION: Final = struct.pack("!HH", 0, 0x0019)
@@ -143,7 +142,7 @@ class Monitor:
                     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inside:
                         mtu = struct.pack("16si20x", name, MONITOR_MTU)
                         fcntl.ioctl(inside, SIOCSIFMTU, mtu)
-                        fcntl.ioctl(inside, SIOCSIFFLAGS, struct.pack("16sH22x", name, IFF_UP))
+                    rtnetlink.bring_up(interface)
                 except BaseException:
                     os.close(self.fd)
                     raise

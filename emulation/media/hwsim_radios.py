@@ -10,16 +10,14 @@ ends.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import secrets
 import socket
-import struct
 from contextlib import suppress
 from typing import Final
 
 from capture.namespaces import network_namespace, new_network_namespace
-from emulation.media import hwsim_wire, nl80211_wire
+from emulation.media import hwsim_wire, nl80211_wire, rtnetlink
 from emulation.media.device import DeviceError, disable_ipv6
 from emulation.media.netlink_wire import (
     NLMSG_DONE,
@@ -43,10 +41,6 @@ BUFFER: Final = 8 << 20
 DATAGRAM: Final = 1 << 16
 OWNER_PORTS: Final = 1 << 30
 """Socket addresses from here to twice this are neither process ids nor chosen by the kernel."""
-SIOCGIFINDEX: Final = 0x8933
-SIOCGIFFLAGS: Final = 0x8913
-SIOCSIFFLAGS: Final = 0x8914
-IFF_UP: Final = 1
 SSID: Final = "testbed"
 BSSID: Final = octets("02:ff:00:00:00:01")
 """Locally administered, and not that of a node or an access point."""
@@ -197,7 +191,8 @@ class Radios:
                     inside.ask(new)
                     if mode == "managed":
                         return
-                    index = bring_up(interface)
+                    rtnetlink.bring_up(interface)
+                    index = socket.if_nametoindex(interface)
                     network = "mesh" if mode == "mesh" else "ad hoc network"
                     doing = (
                         f"join the {network} on {radio.frequency_mhz:g} MHz with 802.11"
@@ -222,18 +217,6 @@ class Radios:
     def close(self) -> None:
         for opened in self._opened:
             opened.close()
-
-
-def bring_up(interface: str) -> int:
-    """Bring an interface of the current namespace up; return its number."""
-    name = interface.encode()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inside:
-        answer = fcntl.ioctl(inside, SIOCGIFFLAGS, struct.pack("16s24x", name))
-        (flags,) = struct.unpack_from("=H", answer, 16)  # it has others, as for multicast
-        fcntl.ioctl(inside, SIOCSIFFLAGS, struct.pack("16sH22x", name, flags | IFF_UP))
-        answer = fcntl.ioctl(inside, SIOCGIFINDEX, struct.pack("16s24x", name))
-    number: int = struct.unpack_from("=i", answer, 16)[0]
-    return number
 
 
 def _reason(error: OSError | KeyError) -> str:

@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.namespaces import CLONE_NEWNET, network_namespace
+from emulation.media import rtnetlink
 from emulation.media.device import disable_ipv6
 from emulation.mininet_wifi.settings import NETWORK, MeshSettings, Settings
 from emulation.network.hostapd import control
@@ -276,7 +277,7 @@ class MininetWifiNetwork:
 
     def bring_up_wires(self) -> None:
         """Bring up the hosts of brokers and the wired ports of the access points."""
-        from emulation.network.net import bring_up, configure_links
+        from emulation.network.net import configure_links
 
         for member in self.net.members:
             if member.spec.wired:
@@ -284,7 +285,7 @@ class MininetWifiNetwork:
                 with network_namespace(member.pid):
                     configure_links(member.spec)
         with network_namespace(self.aps[0].pid):
-            bring_up(["lo", *(point.spec.port(WIRED) for point in self.aps)])
+            rtnetlink.bring_up("lo", *(point.spec.port(WIRED) for point in self.aps))
 
     def sends_beacons(self, point: Any) -> bool:
         """Return whether the hostapd of an access point sends beacons."""

@@ -12,6 +12,8 @@ from typing import Any, Final
 from mininet.link import Link, TCLink
 
 from capture.namespaces import network_namespace
+from emulation.media import rtnetlink
+from emulation.media.rtnetlink import IFA_F_NODAD
 from emulation.mn.links import CELLS, ITSLink, _4address, adhoc, mesh
 from emulation.mn.nodes import AP, RadioNode, Station
 from emulation.mn.options import (
@@ -24,8 +26,6 @@ from emulation.mn.options import (
 )
 from emulation.mn.radios import Radio
 from emulation.mn.session import Options, ScriptError
-from emulation.network import rtnetlink
-from emulation.network.rtnetlink import IFA_F_NODAD
 
 EMULATED: Final = ("delay", "jitter", "loss", "max_queue_size")
 """Options of a wire that need the kernel's sch_netem."""
@@ -251,7 +251,7 @@ def configure_devices(net: Any) -> None:
 def configure_node(net: Any, node: Any) -> None:
     """Bring up the devices of a node's radios and set addresses."""
     with network_namespace(node.pid):
-        rtnetlink.send([rtnetlink.link_up("lo")], f"bringing up lo of {node.name}")
+        rtnetlink.bring_up("lo")
         for radio in node.wintfs.values():
             _configure_device(radio)
     alone = getattr(node, "position_was_missing", False) or not net.autoAssociation

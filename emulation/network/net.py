@@ -32,8 +32,8 @@ from mininet.net import Mininet
 from mininet.node import Node
 
 from capture.namespaces import network_namespace
+from emulation.media import rtnetlink
 from emulation.media.device import disable_ipv6
-from emulation.network import rtnetlink
 from emulation.network.namespaces import Holder, Namespaces
 from emulation.network.processes import GRACE
 from emulation.network.resolver import ALL_KNOWN
@@ -323,7 +323,7 @@ class WifiNet(Mininet):  # type: ignore[misc]
                 for name in ports[-3:]:
                     PortIntf(name, point)
             with network_namespace(self.aps[0].pid):
-                bring_up(["lo", *ports])
+                rtnetlink.bring_up("lo", *ports)
 
 
 def add_neighbours(members: Sequence[Any]) -> None:
@@ -358,11 +358,6 @@ def compute_checksums(pid: int, interface: str) -> None:
         setting = ctypes.create_string_buffer(struct.pack("=II", ETHTOOL_STXCSUM, 0))
         request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(setting))
         fcntl.ioctl(inside, SIOCETHTOOL, request)
-
-
-def bring_up(interfaces: Sequence[str]) -> None:
-    """Bring up interfaces in the current namespace."""
-    rtnetlink.send(map(rtnetlink.link_up, interfaces), f"bringing up {', '.join(interfaces)}")
 
 
 def configure_links(

@@ -30,9 +30,9 @@ from typing import Any, Final
 
 from capture.namespaces import network_namespace
 from capture.process import allow_descriptors, die_with_parent, explained, raise_priority
+from emulation.media import rtnetlink
 from emulation.media.netlink_wire import NetlinkError, attributes, messages
-from emulation.network import rtnetlink
-from emulation.network.rtnetlink import NEIGHBOUR
+from emulation.media.rtnetlink import NEIGHBOUR
 
 ALL_KNOWN: Final = 100
 """Largest number of nodes that get entries of all others at the start."""

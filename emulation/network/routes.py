@@ -30,8 +30,8 @@ import numpy as np
 
 from capture.namespaces import network_namespace
 from capture.process import die_with_parent, explained
+from emulation.media import rtnetlink
 from emulation.media.control import ask
-from emulation.network import rtnetlink
 from emulation.scenario.access_point import MESH_CHANNEL
 
 INTERVAL: Final = 0.5

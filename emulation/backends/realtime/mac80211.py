@@ -8,7 +8,8 @@ from typing import Final
 
 from emulation.backends.base import BackendError
 from emulation.backends.realtime.backend import RealTimeBackend
-from emulation.media.hwsim_radios import MISSING, bring_up, has_family
+from emulation.media import rtnetlink
+from emulation.media.hwsim_radios import MISSING, has_family
 from emulation.media.hwsim_wire import FAMILY
 from emulation.network.hostapd import infrastructure
 
@@ -39,7 +40,7 @@ class Mac80211Backend(RealTimeBackend):
                 reason = f" ({lines[-1]})" if lines else ""
                 raise BackendError(f"{MISSING}{reason}")
         if monitor() is not None:
-            bring_up(MONITOR)
+            rtnetlink.bring_up(MONITOR)
 
 
 def monitor() -> str | None:

@@ -12,7 +12,7 @@ from emulation.backends.realtime.mininet_run import MininetRun
 from emulation.backends.realtime.routing import IpRouting, routing_of
 from emulation.backends.realtime.signs import Replaced
 from emulation.media.control import answers
-from emulation.network.rtnetlink import HOST
+from emulation.media.rtnetlink import HOST
 from nodeapp.kinds import event_kinds
 from nodeapp.pubsub.registry import service_of
 

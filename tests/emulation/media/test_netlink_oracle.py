@@ -11,8 +11,7 @@ from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
 
-from emulation.media import netlink_wire, nl80211_wire
-from emulation.network import rtnetlink
+from emulation.media import netlink_wire, nl80211_wire, rtnetlink
 from emulation.radio.spec import RadioSpec
 
 MAC = "02:00:00:00:00:01"

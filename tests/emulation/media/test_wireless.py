@@ -148,6 +148,8 @@ def test_a_monitor_shows_what_a_radio_hears_with_its_level(
     with _network(tmp_path, stations, radios) as control:
         request(control, {"op": "move", "positions": {one.name: [20, 0], other.name: [5, 0]}})
         request(control, {"op": "monitor", "interface": other.interface, "name": "mon0"})
+        flags = other.run("ip", "link", "show", "mon0").stdout
+        assert {"NOARP", "UP"} <= set(flags.partition("<")[2].partition(">")[0].split(","))
         capture = subprocess.Popen(
             other.command("tcpdump", "-i", "mon0", "-n", "-e", "-l", "-c", "2", "icmp"),
             stdout=subprocess.PIPE,

@@ -15,10 +15,10 @@ from capture.namespaces import new_network_namespace
 from capture.scan import read_header, record_offsets
 from emulation.backends.realtime.signs import Replaced
 from emulation.backends.tap import TapBackend
+from emulation.media.rtnetlink import neighbour
 from emulation.network import net, resolver
 from emulation.network.processes import await_condition
 from emulation.network.resolver import Resolver, asked_for
-from emulation.network.rtnetlink import neighbour
 from emulation.scenario.runfolder import RunFolder
 from emulation.workloads.base import Operation
 from nodeapp.kinds import ClientKind

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from capture.namespaces import network_namespace
-from emulation.media.hwsim_radios import bring_up
-from emulation.network import rtnetlink
+from emulation.media import rtnetlink
 from emulation.network.processes import PROJECT
 
 MAC = "02:00:00:00:00:07"
@@ -98,7 +97,7 @@ def test_a_radio_that_is_brought_up_keeps_its_flags(namespaces: tuple[int, int])
     one, other = namespaces
     with network_namespace(one):
         rtnetlink.send([rtnetlink.veth("radio", MAC, "far", other)], "a pair")
-        assert bring_up("radio") == socket.if_nametoindex("radio")
+        rtnetlink.bring_up("radio")
         assert {"UP", "MULTICAST", "BROADCAST"} <= set(shown("link", "show", "radio")[0]["flags"])
 
 

@@ -146,6 +146,11 @@ def no_route(index: int, ipv4: str) -> bytes:
     return request_message(RTM_DELROUTE, 0, body)
 
 
+def bring_up(*interfaces: str) -> None:
+    """Bring up interfaces of the current namespace.  Raises OSError."""
+    send(map(link_up, interfaces), f"bringing up {', '.join(interfaces)}")
+
+
 def send(requests: Iterable[bytes], what: str) -> None:
     """Send requests to the kernel, which has performed them when `send` returns.
 
