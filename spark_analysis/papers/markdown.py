@@ -80,7 +80,11 @@ def _head(view: ReproductionView, folder: str, command: str) -> Iterator[str]:
         yield from (f"**So far: {result.so_far.numbers}.**", "")
     yield from ("## Answer", "")
     yield from (f"- {sentence}" for sentence in view.answer)
-    yield from ("", f"    {command}", "")
+    yield ""
+    if (beside := view.side_by_side) is not None:
+        yield from table(beside.head, [[str(cell) for cell in row] for row in beside.rows])
+        yield from (beside.note, "")
+    yield from (f"    {command}", "")
     yield (
         f"Preset `{preset.name}`: {preset.summary}. Seeds: {seeds_of(preset)}. "
         f"A run: {duration_of(preset)}."

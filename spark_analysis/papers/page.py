@@ -119,6 +119,7 @@ def write_page(result: Reproduction, shown: Sequence[Drawn], path: Path) -> Path
         failures=view.failures,
         problems=view.problems,
         answer=view.answer,
+        side_by_side=view.side_by_side,
         summary=claims_table(view),
         differences=view.differences,
         turned=turned_table(view),

@@ -24,6 +24,7 @@ from spark_analysis.engine.pandas_rows import native
 from spark_analysis.papers.answer import SENTENCES, Sentence
 from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.computed import Computed
+from spark_analysis.papers.side_by_side import SideBySide
 from spark_analysis.report.curves import Quantity
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.sweeps.pairing import SEED
@@ -214,6 +215,8 @@ class Paper:
     """The paper's names of protocols."""
     answer: tuple[Sentence, ...] = ()
     """What was found, in at most four sentences, computed from the results."""
+    side_by_side: SideBySide | None = None
+    """The table beside the answer, of papers from which readers choose a protocol."""
     differences: tuple[str, ...] = ()
     """What differs from the paper's set-up, a line each; if empty, what the base says of itself."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from textwrap import shorten
 from typing import Any, Final
 
 from spark_analysis.papers.answer import answer
@@ -16,6 +17,8 @@ from spark_analysis.papers.wording import JOINT, MARKS, measured, why
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import TextTable
 
+LONGEST: Final = 80
+"""Characters of a run's problem, which may name many nodes."""
 FEW: Final = "few "
 """Before the key of a variation: judged from the first seeds alone."""
 
@@ -67,7 +70,11 @@ class ReproductionView:
         self.commits = made_by(result)
         """The commits that made the points; empty if none is known."""
         self.failures = tuple(f"{point}: {reason}" for point, reason in result.failures.items())
-        self.problems = tuple(f"{point}: {what}" for point, what in result.problems.items())
+        self.problems = tuple(
+            f"{point}: {shorten(what, LONGEST, placeholder=' …')}"
+            for point, what in result.problems.items()
+        )
+        """Those of runs, each in a line; the points have all of it."""
         self.variations = tuple((way.variation, why(way.variation)) for way in result.judged)
         """The ways to run it, the base first, and why."""
 
@@ -95,6 +102,14 @@ class ReproductionView:
             return []
         base, paper = self.result.judged[0], self.result.paper
         return answer(paper.answer, paper.claims, base.points, base.findings)
+
+    @property
+    def side_by_side(self) -> TextTable | None:
+        """The protocols in one table, if the paper has one and points for it."""
+        asked = self.result.paper.side_by_side
+        if asked is None or not self.result.judged:
+            return None
+        return asked.table(self.result.judged[0].points)
 
     @property
     def setup(self) -> str:

@@ -37,7 +37,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 NAMES: Final = MappingProxyType(
     {
         "mqtt": "MQTT",
-        "mqtt-bridged": "MQTT, two brokers",
+        "mqtt-bridged": "bridged MQTT",
         "nats": "NATS",
         "zeromq": "ZeroMQ",
         "dds": "DDS",

@@ -149,13 +149,14 @@ def test_runs_are_resumed_published_and_known(
     assert [x for x, _ in curve] == ["at rest", 5.0]
 
 
-@pytest.mark.usefixtures("backend")
-def test_bad_input_ends_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_ends_in_one_line(
+    backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, output = reproduce("--out", tmp_path, "--master", "local[2]")
     assert code == 2
     assert output.endswith("those of virtual go on here, one after another")
     monkeypatch.setattr(
-        "testbed.campaign.obstacle", lambda scene: f"{scene.protocol.name} is not here: install it"
+        backend, "obstacles", lambda one, *_: [f"{one.protocol.name} is not here: install it"]
     )
     assert reproduce("--out", tmp_path) == (1, "error: flooding is not here: install it")
     assert not any(tmp_path.iterdir())

@@ -17,6 +17,7 @@ from spark_analysis.papers.markdown import LINES, WIDTH, write_markdown
 from spark_analysis.papers.paper import Paper, Preset, Variation
 from spark_analysis.papers.reproduction import judgement
 from spark_analysis.papers.results import Judged, Reproduction
+from spark_analysis.papers.side_by_side import MeanColumn, SideBySide
 from spark_analysis.papers.view import ReproductionView
 from tests.spark_analysis.papers import made_up
 
@@ -104,6 +105,27 @@ def test_the_answer_follows_from_the_results() -> None:
         "Of the 2 claims that were judged, 2 do not hold (1, 2).",
         "The gap is 7.20 m, and that it is small does not hold.",
     ]
+
+
+def test_protocols_stand_side_by_side(tmp_path: Path) -> None:
+    columns = (
+        MeanColumn("gap, cm", "field", "gap", 100, {"nodes": 4}),
+        MeanColumn("hops", "walks", "hops"),
+    )
+    asked = SideBySide("system", {"a": "A", "b": "B", "c": "C"}, columns, "Means of all seeds.")
+    of_two = pd.concat([points(gap).assign(protocol=name) for name, gap in (("b", 1), ("a", 2))])
+    shown = asked.table(of_two)
+    assert shown is not None
+    assert shown.rows == [["A", "220", "–"], ["B", "120", "–"]]  # in their order; C has no points
+    assert asked.table(points(1)) is None
+    result = reproduced(1, 0)
+    paper = replace(result.paper, side_by_side=asked)
+    judged = (judgement(paper, BASE, of_two),)
+    page = write_markdown(
+        replace(result, paper=paper, judged=judged), tmp_path / "page.md", "command"
+    )
+    text = page.read_text(encoding="utf-8")
+    assert "| A | 220 | – |\n| B | 120 | – |\n\nMeans of all seeds." in text
 
 
 def test_a_paper_without_sentences_names_what_fails_first() -> None:

@@ -68,6 +68,23 @@ def test_every_system_is_compared() -> None:
     assert {*SYSTEMS} - {*DEPLOYED} <= {*PROTOCOLS}
 
 
+def test_the_page_says_which_systems_deliver_most_and_what_each_costs() -> None:
+    points = world(
+        gossipsub__delivery_ratio=0.99, mqtt__delivery_ratio=1.0, zenoh__frames_per_delivery=7.125
+    )
+    (sentence,) = PAPER.answer
+    assert str(sentence.filled(points, ())).endswith(
+        "at 40 stations MQTT, bridged MQTT, gossipsub, Zenoh."
+    )
+    assert PAPER.side_by_side is not None
+    table = PAPER.side_by_side.table(points)
+    assert table is not None
+    assert len(table.rows) == len(SYSTEMS)
+    (zenoh,) = [row for row in table.rows if row[0] == "Zenoh"]
+    assert zenoh[table.head.index("frames")] == "7.12"
+    assert "–" not in zenoh[: table.head.index("median, ms")]
+
+
 def test_all_claims_hold_where_they_should() -> None:
     assert set(verdicts(world()).values()) == {Verdict.HOLDS}
 

@@ -361,22 +361,25 @@ def test_a_small_reproduction_runs_and_is_not_run_again(
     assert not result.problems
     wrong = tmp_path / "freeway" / "points" / sorted(shared)[0] / "run.json"
     record = json.loads(wrong.read_text(encoding="utf-8"))
-    wrong.write_text(json.dumps({**record, "problems": ["node 3 <broke>"]}), encoding="utf-8")
+    broken = f"<broke>: {', '.join(f'sta{node}' for node in range(50))}"
+    wrong.write_text(json.dumps({**record, "problems": [broken]}), encoding="utf-8")
     result = reproduce(paper, TINY, tmp_path)
     ((point, what),) = result.problems.items()
     assert point.startswith("freeway, as published: ")
-    assert what == "node 3 <broke>"
+    assert what == broken
     none_counts = tuple(replace(way, points=way.points[:0]) for way in result.judged)
     assert not replace(result, judged=none_counts).problems
     html = (tmp_path / page.PAGE).read_text(encoding="utf-8")
-    assert f"{escape(point)}: node 3 &lt;broke&gt;" in html
+    assert f"{escape(point)}: &lt;broke&gt;: sta0, sta1, " in html
     assert stamps
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
     text = texts(write_markdown(result, tmp_path / "six.md", "command"))
     assert "16 runs, 4 simulated minutes" in text
     made = version().rpartition("commit ")[2]
     assert f"The points were made by commit {made}.\n" in text
-    assert f"Runs with problems: 1\n\n- {point}: node 3 <broke>\n" in text
+    assert f"Runs with problems: 1\n\n- {point}: <broke>: sta0, " in text
+    assert "sta10, …\n" in text, "what names many nodes is cut"
+    assert "sta49" not in text
     _check_packed(tmp_path, sorted(shared)[0])
     # Those who take the points are told as well.
     known = read_known(paper, [tmp_path / "six"])
