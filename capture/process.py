@@ -7,6 +7,7 @@ import errno
 import os
 import resource
 import signal
+from pathlib import Path
 from typing import Final, Literal
 
 PR_SET_PDEATHSIG: Final = 1
@@ -14,6 +15,8 @@ FILES: Final = 1024
 """Open files that Java and runs of some dozens of nodes need."""
 LEAST_MEMORY: Final = 2 << 30
 """Bytes of address space without which libraries cannot be loaded."""
+STARTED: Final = 19
+"""Index of the start time among the fields after the name in /proc/PID/stat."""
 PR_SET_TIMERSLACK: Final = 29
 NICE: Final = -10
 PriorityName = Literal["nice", "round-robin", "none"]
@@ -41,6 +44,19 @@ def allow_descriptors() -> None:
     """Raise the limit on open files to the highest allowed, for sockets in many namespaces."""
     _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))
+
+
+def start_of(pid: int) -> int | None:
+    """Return when a process began, in clock ticks since boot, which no change of the clock moves.
+
+    None if it has ended, even if nobody has waited for it (proc(5)).
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    state, *others = fields.rpartition(")")[2].split()
+    return None if state in "ZX" else int(others[STARTED - 1])
 
 
 def explained(error: OSError) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import psutil
 
+from emulation.network.processes import called
 from emulation.scenario.records import Check, Fidelity, ProcessUsage
 from nodeapp.wire import CLIENT_PORT, NODE_PORT
 
@@ -92,16 +93,8 @@ def _processor_time() -> dict[int, tuple[str, float]]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             times = process.cpu_times()
-            by_pid[process.pid] = _called(process), times.user + times.system
+            by_pid[process.pid] = called(process), times.user + times.system
     return by_pid
-
-
-def _called(process: psutil.Process) -> str:
-    """Return a name for a process: the module that a Python runs, else the program's."""
-    words = process.cmdline()
-    if "-m" in words[1:-1]:
-        return str(words[words.index("-m", 1) + 1])
-    return str(process.name())
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

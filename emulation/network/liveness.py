@@ -14,11 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, Self
 
 import psutil
+
+from emulation.network.processes import called
 
 LIMIT: Final = 10.0
 """Seconds for which a process may be stopped."""
@@ -147,9 +148,7 @@ class Watch:
 def _name(pid: int) -> str:
     """Return what a process is called, with its number."""
     try:
-        words = psutil.Process(pid).cmdline()
+        name = called(psutil.Process(pid))
     except psutil.Error:
-        words = []
-    modules = [word for option, word in pairwise(words) if option == "-m"]
-    name = modules[0] if modules else Path(words[0]).name if words else "a process"
+        name = "a process"
     return f"{name} (process {pid})"

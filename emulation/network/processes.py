@@ -22,6 +22,8 @@ from typing import Any, Final, Protocol
 
 import psutil
 
+from capture.process import start_of
+
 RUN_VARIABLE: Final = "PUBSUB_TESTBED_RUN"
 STATE: Final = Path("/run/pubsub-testbed")
 PROJECT: Final = Path(__file__).resolve().parents[2]
@@ -65,10 +67,10 @@ class StateFolder:
 
     def __init__(self, root: Path = STATE) -> None:
         """Make the folder.  Raises OSError if `root` cannot be written."""
-        owner = psutil.Process()
-        self.run_id = f"{owner.pid}-{int(owner.create_time() * 100)}"
+        owner = os.getpid()
+        identity = {"pid": owner, "began": start_of(owner)}
+        self.run_id = f"{owner}-{identity['began']}"
         self.path = root / self.run_id
-        identity = {"pid": owner.pid, "created": owner.create_time()}
         unfinished = root / f".{self.run_id}"  # another sweep must not see it without its owner
         unfinished.mkdir(parents=True, mode=0o700)
         (unfinished / "owner.json").write_text(json.dumps(identity), encoding="utf-8")
@@ -100,6 +102,14 @@ class StateFolder:
     def _is_gone(self) -> bool:
         shutil.rmtree(self.path, ignore_errors=True)
         return not self.path.exists()
+
+
+def called(process: psutil.Process) -> str:
+    """Return the module that a Python runs, else the program.  Raises `psutil.Error`."""
+    words = process.cmdline()
+    if "-m" in words[1:-1]:
+        return str(words[words.index("-m", 1) + 1])
+    return str(process.name())
 
 
 def doing(process: Process) -> str:
@@ -224,12 +234,15 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _owned(folder: Path) -> bool:
-    """Return whether the process that made the state folder is still alive."""
+    """Return whether the process that made the state folder is still alive.
+
+    The folder of another version counts as that of any process with its number.
+    """
     try:
         identity = json.loads((folder / "owner.json").read_text(encoding="utf-8"))
-        process = psutil.Process(identity["pid"])
-        return bool(abs(process.create_time() - identity["created"]) < 0.1)
-    except (OSError, ValueError, KeyError, psutil.NoSuchProcess):
+        began = start_of(identity["pid"])
+        return began is not None and began == identity.get("began", began)
+    except (OSError, ValueError, KeyError):
         return False
 
 

@@ -14,6 +14,7 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
+from capture.process import start_of
 from emulation.scenario.records import CodeRecord, Owner
 from nodeapp.installation import IS_CHECKOUT
 
@@ -23,8 +24,6 @@ DISTRIBUTION: Final = "pubsub-testbed"
 PATIENCE: Final = 10.0
 """Seconds that git may take to answer."""
 BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
-_BEGAN: Final = 19
-"""Index of the start time, in clock ticks since boot, among the fields after the name in `stat`."""
 
 
 @functools.cache
@@ -75,14 +74,14 @@ def _git(*words: str) -> str | None:
 def this_process() -> Owner:
     pid = os.getpid()
     boot, namespace = _here()
-    return Owner(pid=pid, began=_began(pid) or 0, boot=boot, namespace=namespace)
+    return Owner(pid=pid, began=start_of(pid) or 0, boot=boot, namespace=namespace)
 
 
 def has_ended(owner: Owner) -> bool:
     """Return whether a process has ended; False if that cannot be determined from here."""
     if (owner.boot, owner.namespace) != _here():
         return False
-    return _began(owner.pid) != owner.began
+    return start_of(owner.pid) != owner.began
 
 
 def cause_of_death(owner: Owner | None) -> str | None:
@@ -94,13 +93,3 @@ def cause_of_death(owner: Owner | None) -> str | None:
 
 def _here() -> tuple[str, str]:
     return BOOT.read_text(encoding="ascii").strip(), str(Path("/proc/self/ns/pid").readlink())
-
-
-def _began(pid: int) -> int | None:
-    """Return when a process began; None if it has ended, even if it has not been reaped."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    state, *others = fields.rpartition(")")[2].split()
-    return None if state in "ZX" else int(others[_BEGAN - 1])

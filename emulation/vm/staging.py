@@ -8,12 +8,13 @@ moves them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-import psutil
+from capture.process import start_of
 
 PREFIX: Final = ".vm-"
 
@@ -23,9 +24,9 @@ class Staging:
 
     def __init__(self, runs: Path) -> None:
         """Make the folder.  Raises OSError if `runs` cannot be written."""
-        me = psutil.Process()
+        me = os.getpid()
         runs.mkdir(parents=True, exist_ok=True)
-        stem = f"{PREFIX}{me.pid}-{int(me.create_time() * 100)}"
+        stem = f"{PREFIX}{me}-{start_of(me)}"
         number = 1
         while True:
             self.path = runs / f"{stem}-{number}"
@@ -61,13 +62,8 @@ def recover(runs: Path) -> list[Path]:
     """Move up the runs left by killed commands; return the run folders."""
     folders: list[Path] = []
     for path in runs.glob(f"{PREFIX}*"):
-        pid, _, created = path.name.removeprefix(PREFIX).partition("-")
-        try:
-            owner = psutil.Process(int(pid))
-            alive = abs(owner.create_time() * 100 - int(created.partition("-")[0])) < 10
-        except (ValueError, psutil.NoSuchProcess):
-            alive = False
-        if not alive:
+        pid, _, began = path.name.removeprefix(PREFIX).partition("-")
+        if not pid.isdigit() or str(start_of(int(pid))) != began.partition("-")[0]:
             folders += move_up(path)
     return folders
 

@@ -35,6 +35,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from capture.process import start_of
 from emulation.scenario.runfolder import Run
 from nodeapp.kinds import FIRST_CLIENT_KIND
 from spark_analysis.captures.files import Capture
@@ -320,5 +321,5 @@ def _sweep(metrics: Path, folder: str) -> None:
     """Remove folders that killed analyses left behind."""
     for leftover in metrics.glob(f".{folder}-*"):
         process = re.match(rf"\.{re.escape(folder)}-(\d+)", leftover.name)
-        if process is None or not Path("/proc", process[1]).exists():
+        if process is None or start_of(int(process[1])) is None:
             shutil.rmtree(leftover, ignore_errors=True)

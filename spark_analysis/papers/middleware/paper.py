@@ -73,7 +73,7 @@ SIDE_BY_SIDE: Final = SideBySide(
             for fault, head in zip(FAULTS, ("broker off", "30 % off", "partition"), strict=True)
         ),
         MeanColumn("median, ms", "stations", DELAY_P50.column, 1000, _THERE),
-        MeanColumn("p99, s", "stations", DELAY_P99.column, 1, _THERE),
+        MeanColumn("p99, ms", "stations", DELAY_P99.column, 1000, _THERE),
         MeanColumn("frames", "stations", FRAMES, 1, _THERE),
         MeanColumn("kB", "stations", BYTES, 1e-3, _THERE),
         MeanColumn("CPU, ms/s", "stations", PROCESSOR_SHARE.column, 1000, _THERE),

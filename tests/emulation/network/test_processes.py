@@ -61,9 +61,16 @@ def test_sweep_leaves_a_living_run_alone_and_ends_what_a_killed_one_left(tmp_pat
 
 def test_an_owner_whose_pid_was_reused_counts_as_gone(tmp_path: Path) -> None:
     state = StateFolder(tmp_path)
-    (state.path / "owner.json").write_text(f'{{"pid": {os.getpid()}, "created": 1.0}}')
+    (state.path / "owner.json").write_text(f'{{"pid": {os.getpid()}, "began": 1}}')
     assert running(tmp_path) == []
     assert sweep(tmp_path) == [f"removed {state.path}"]
+
+
+def test_a_folder_of_another_version_is_left_to_its_process(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path)
+    (state.path / "owner.json").write_text(f'{{"pid": {os.getpid()}, "created": 1.0}}')
+    assert running(tmp_path) == [os.getpid()]
+    assert sweep(tmp_path) == []
 
 
 def test_removing_the_state_folder_ends_marked_processes(tmp_path: Path) -> None:

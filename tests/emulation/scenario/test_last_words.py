@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from capture.process import start_of
 from emulation.backends.tap import TapBackend
 from emulation.network.processes import PROJECT, await_condition
 from emulation.scenario import provenance
@@ -169,7 +170,7 @@ def test_a_process_is_told_from_another_one_of_the_same_number() -> None:
 
 def test_a_process_whose_end_nobody_has_asked_for_has_ended() -> None:
     with subprocess.Popen(["sleep", "300"]) as process:
-        began = provenance._began(process.pid)
+        began = start_of(process.pid)
         assert began is not None
         child = provenance.this_process().model_copy(update={"pid": process.pid, "began": began})
         assert not provenance.has_ended(child)
