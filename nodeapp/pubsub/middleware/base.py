@@ -110,7 +110,8 @@ class Middleware(Service):
     @classmethod
     def missing(cls) -> str | None:
         lacking = [name for name in cls.programs if shutil.which(name) is None]
-        lacking += [name for name in cls.modules if not _importable(name)]
+        packages = (name.partition(".")[0] for name in cls.modules if not _importable(name))
+        lacking += dict.fromkeys(packages)
         if not lacking:
             return None
         return f"{cls.name} needs {', '.join(lacking)}: {setup_with(cls.set_up_as())}"

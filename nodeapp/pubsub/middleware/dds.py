@@ -46,7 +46,7 @@ class Dds(Middleware):
     """A participant with a writer and a reader per topic."""
 
     name = "dds"
-    modules = ("cyclonedds",)
+    modules = ("cyclonedds", "nodeapp.pubsub.middleware.dds_sample")
     ports = (*MULTICAST, *UNICAST)
     needs_nodes = True
     Parameters = DdsParameters

@@ -58,7 +58,7 @@ class Mqtt(Middleware):
 
     name = "mqtt"
     programs = ("mosquitto",)
-    modules = ("paho.mqtt",)
+    modules = ("paho.mqtt.client",)
     ports = (PORT,)
     Parameters: ClassVar[type[Any]] = MqttParameters
 

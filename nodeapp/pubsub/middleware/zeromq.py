@@ -37,7 +37,7 @@ class ZeroMq(Middleware):
     """A PUB and a SUB socket."""
 
     name = "zeromq"
-    modules = ("zmq",)
+    modules = ("zmq.asyncio", "zmq.utils.monitor")
     ports = (PORT,)
     needs_nodes = True
     Parameters = ZeroMqParameters

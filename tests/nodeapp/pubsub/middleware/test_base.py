@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import dataclasses
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ from nodeapp.installation import setup_with
 from nodeapp.predicates import Predicate
 from nodeapp.pubsub.base import EndedError, Environment, RefusedError
 from nodeapp.pubsub.middleware import marker
-from nodeapp.pubsub.middleware.base import Middleware, MiddlewareParameters
+from nodeapp.pubsub.middleware.base import Middleware, MiddlewareParameters, _importable
 from nodeapp.pubsub.registry import MIDDLEWARE, typed
 from nodeapp.wire import WireError
 from tests.nodeapp.network import SimHost, SimNetwork
@@ -144,6 +147,35 @@ def test_a_daemon_that_ends_is_the_end_of_its_node(command: tuple[str, ...], rea
 
 
 @pytest.mark.parametrize("name", MIDDLEWARE)
+def test_what_a_node_imports_is_loaded_once_for_all(name: str) -> None:
+    service = MIDDLEWARE[name].service
+    tree = ast.parse(Path(str(sys.modules[service.__module__].__file__)).read_text("utf-8"))
+    late = set()
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for line in ast.walk(function):
+                if isinstance(line, ast.ImportFrom):
+                    late.add(str(line.module))
+                elif isinstance(line, ast.Import):
+                    late |= {alias.name for alias in line.names}
+    assert late
+    if not all(map(_importable, service.modules)):
+        pytest.skip(f"{name} is not set up")
+    check = (
+        "import importlib, sys; late, *modules = sys.argv[1:]\n"
+        "for name in modules: importlib.import_module(name)\n"
+        "print(set(late.split()) - {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check, " ".join(late), *service.modules],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "set()\n", "each node would pay for it, in memory and time"
+
+
+@pytest.mark.parametrize("name", MIDDLEWARE)
 def test_access_points_fit_and_routes_on_a_switch_are_refused(name: str) -> None:
     service, values = MIDDLEWARE[name].service, dataclasses.asdict(typed(name, {}))
     assert service.misfit(FIELD, values) is None
@@ -177,5 +209,5 @@ def test_what_is_not_installed_is_named_with_its_installation(
     monkeypatch.setattr(Mirror, "programs", ("no-such-program", "sh"))
     monkeypatch.setattr(Mirror, "modules", ("no_such.package", "asyncio"))
     missing = str(Mirror.missing())
-    assert missing.startswith("mirror needs no-such-program, no_such.package: ")
+    assert missing.startswith("mirror needs no-such-program, no_such: ")
     assert missing.endswith("setup --with mirror")
