@@ -150,20 +150,24 @@ class RunFolder:
         started: float | None = None,
         defects: DefectRecord | None = None,
         lasted: float | None = None,
+        versions: Mapping[str, str] | None = None,
     ) -> None:
         """Write run.json: how the run went and on which machine.
 
         `epoch_ns` is its time 0 in Unix ns, on the clock of its captures; `started` is when it
-        really began, in Unix seconds, if that differs.
+        really began, in Unix seconds, if that differs.  `versions` are of third-party programs.
         """
         began = epoch_ns / 1e9 if started is None else started
+        machine = here()
         record = RunRecord(
             backend=backend,
             started=_in_words(began),
             epoch_ns=epoch_ns,
             ended=ended,
             wall_seconds=round(wall_seconds, 3),
-            **dict(here()),
+            host=machine.host,
+            versions={**machine.versions, **(versions or {})},
+            code=machine.code,
             problems=tuple(problems),
             defects=defects,
             lasted=None if lasted is None else round(lasted, 3),

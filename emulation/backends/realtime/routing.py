@@ -12,9 +12,11 @@ batmand broadcasts, and has tables of routes of its own.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +54,35 @@ def obstacle(scenario: Scenario) -> str | None:
     if program is not None and shutil.which(program) is None:
         return f"routing={routing} needs {program}: {setup_with(routing)} ({ADVICE})"
     return registry.missing(scenario.protocol.name)
+
+
+def versions_of(scenario: Scenario) -> Mapping[str, str]:
+    """Return the versions of a scenario's middleware and routing by package, as far as known."""
+    routing = routing_of(scenario)
+    return {} if routing is None else _versions(scenario.protocol.name, routing)
+
+
+@functools.cache
+def _versions(system: str, routing: str) -> Mapping[str, str]:
+    from nodeapp.pubsub.middleware.base import Middleware  # asyncio, which not all runs need
+
+    service = registry.MIDDLEWARE[system].service
+    assert issubclass(service, Middleware)
+    packages = metadata.packages_distributions()
+    names = {name for module in service.modules for name in packages.get(_root(module), ())}
+    versions = {name: metadata.version(name) for name in sorted(names)}
+    programs = [*service.programs, *(DAEMONS[kind] for kind in DAEMONS if kind == routing)]
+    if programs and shutil.which("dpkg-query") is not None:
+        form = "${Package} ${Version}\n"
+        done = subprocess.run(
+            ["dpkg-query", "-W", "-f", form, *programs], capture_output=True, text=True, check=False
+        )
+        versions |= dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    return versions
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]
 
 
 class IpRouting:

@@ -49,6 +49,7 @@ from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbon
 from emulation.backends.realtime.faults import Faults
 from emulation.backends.realtime.helpers import Helpers, recorder_config
 from emulation.backends.realtime.node_apps import NodeApps
+from emulation.backends.realtime.routing import routing_of, versions_of
 from emulation.backends.realtime.signs import Heartbeat, Replaced, Sign
 from emulation.backends.realtime.watchdog import Watchdog
 from emulation.media.control import answers, ask
@@ -60,7 +61,6 @@ from emulation.scenario.records import Ended, Usage
 from emulation.scenario.runfolder import RunFolder, unix_ns_of
 from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.whole import write_text
-from nodeapp.pubsub.registry import MIDDLEWARE
 
 LEAD: Final = 0.5
 """Seconds between the last preparation and time 0 of the scenario."""
@@ -395,7 +395,7 @@ class RealTimeRun(ABC):
             self.problem(line)
             if error is not None:
                 self.defects.add(name, error)
-            elif self.scenario.protocol.name in MIDDLEWARE:
+            elif routing_of(self.scenario) is not None:
                 reason = last_line(self.folder.logs / f"{name}.log")
                 raise BackendError(f"{name}: {reason.removeprefix('nodeapp: ')}")
         for line in self._watchdog.stopped_apps():
@@ -491,6 +491,7 @@ class RealTimeRun(ABC):
             problems=self.problems + self.defects.problems(),
             defects=self.defects.record(),
             lasted=self._lasted,
+            versions=versions_of(self.scenario),
         )
 
 

@@ -78,6 +78,18 @@ def needs(name: str, settings: dict[str, Any]) -> None:
         pytest.skip(lacking)
 
 
+PACKAGES = {
+    "mqtt": {"mosquitto", "paho-mqtt"},
+    "mqtt-bridged": {"mosquitto", "paho-mqtt"},
+    "zeromq": {"pyzmq"},
+    "zenoh": {"eclipse-zenoh"},
+    "nats": {"nats-server", "nats-py"},
+    "gossipsub": {"libp2p"},
+    "dds": {"cyclonedds"},
+}
+"""Whose versions a run records."""
+
+
 @pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -105,6 +117,10 @@ def test_events_go_over_two_hops(name: str, settings: dict[str, Any], tmp_path: 
     assert sends(folder.captures / "sta2-wlan0.pcap") >= 10  # it received and forwarded them
     notified = [frame for frame, _ in RawPcapReader(str(folder.captures / "sta3-lo.pcap"))]
     assert len(notified) > 5
+    record = read_run(folder.path).record
+    assert record is not None
+    beneath = {routing.DAEMONS[kind] for kind in routing.DAEMONS if kind == settings.get("routing")}
+    assert PACKAGES[name] | beneath <= {*record.versions}
 
 
 def roaming(**settings: Any) -> Scenario:
