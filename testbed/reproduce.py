@@ -181,7 +181,8 @@ def _sweeps(paper: Paper, preset: Preset, how: _How, folder: Path, markdown: Pat
     _print_claims(result)
     console.say(f"report: {folder / PAGE}")
     if markdown is not None:
-        words = (COMMAND, "reproduce", paper.key, "--preset", preset.name)
+        before = ("sudo",) if paper.in_real_time else ()
+        words = (*before, COMMAND, "reproduce", paper.key, "--preset", preset.name)
         try:
             markdown.parent.mkdir(parents=True, exist_ok=True)
             write_markdown(result, markdown, shlex.join(words))

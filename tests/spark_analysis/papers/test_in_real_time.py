@@ -12,6 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from nodeapp.installation import COMMAND
 from spark_analysis.papers import registry
 from spark_analysis.papers.claims import Claim, Comparison, above
 from spark_analysis.papers.cost import preset_cost
@@ -131,6 +132,7 @@ def test_runs_are_resumed_published_and_known(
     )
     assert code == 0, output
     assert "So far: 4 of 12 runs. Defaults: the first of 2 seeds." in output
+    assert f"\n    sudo {COMMAND} reproduce live " in (tmp_path / "live.md").read_text("utf-8")
     backend.failing = ""
     code, output = reproduce("--out", tmp_path / "b", "--known", tmp_path / "live")
     assert code == 0, output
