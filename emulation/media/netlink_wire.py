@@ -111,30 +111,24 @@ def text(value: str) -> bytes:
     return value.encode() + b"\0"
 
 
-def request_message(kind: int, flags: int, body: bytes, sequence: int = 0) -> bytes:
+def request_message(kind: int, flags: int, body: bytes) -> bytes:
     """Return a request message; `body` follows its header."""
-    head = _HEADER.pack(_HEADER.size + len(body), kind, flags | NLM_F_REQUEST, sequence, 0)
+    head = _HEADER.pack(_HEADER.size + len(body), kind, flags | NLM_F_REQUEST, 0, 0)
     return head + body
 
 
 def request(
-    family: int,
-    command: int,
-    body: bytes = b"",
-    *,
-    acknowledge: bool = False,
-    dump: bool = False,
-    sequence: int = 0,
+    family: int, command: int, body: bytes = b"", *, acknowledge: bool = False, dump: bool = False
 ) -> bytes:
     """Return a request to a family; `dump` requests all objects."""
     flags = (NLM_F_ACK if acknowledge else 0) | (NLM_F_DUMP if dump else 0)
-    return request_message(family, flags, _GENERIC.pack(command, VERSION, 0) + body, sequence)
+    return request_message(family, flags, _GENERIC.pack(command, VERSION, 0) + body)
 
 
-def family_request(name: str, sequence: int = 0) -> bytes:
+def family_request(name: str) -> bytes:
     """Return the request for a family's number."""
     body = attribute(CTRL_ATTR_FAMILY_NAME, text(name))
-    return request(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, body, sequence=sequence)
+    return request(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, body)
 
 
 def family_of(datagram: bytes) -> int | None:

@@ -132,9 +132,9 @@ class Requests:
 
     # Names.
 
-    def radio(self, request: Mapping[str, Any], key: str = "interface") -> WlanRadio:
+    def radio(self, request: Mapping[str, Any]) -> WlanRadio:
         """Return the radio that a request names.  Raises `ControlError`."""
-        name = request.get(key)
+        name = request.get("interface")
         if not isinstance(name, str) or name not in self._by_name:
             there = ", ".join(self._by_name)
             raise ControlError(f"no such wireless interface: {name}; there are {there}")

@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.namespaces import network_namespace
-from capture.process import allow_descriptors, die_with_parent, explained
 from emulation.media.control import ControlError, ControlServer
+from emulation.network.helper import run_helper
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import TOPIC, Event, Filter
@@ -297,15 +297,7 @@ class Driver:
 
 def main() -> int:
     """Run the driver from its configuration file."""
-    die_with_parent()
-    allow_descriptors()  # several per node
-    try:
-        _serve(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    except (OSError, ControlError) as error:
-        reason = explained(error) if isinstance(error, OSError) else error
-        print(f"driver: {reason}", file=sys.stderr)
-        return 1
-    return 0
+    return run_helper("driver", _serve)
 
 
 def _serve(config: Mapping[str, Any]) -> None:

@@ -20,13 +20,12 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from capture.namespaces import network_namespace
-from capture.process import allow_descriptors, die_with_parent, explained
 from emulation.media.control import ControlError, ControlServer
 from emulation.mobility.trajectory import Trace, Waypoint
+from emulation.network.helper import run_helper
 from nodeapp.gps import GPSD_PORT, Plane, encode_report, encode_version, encode_watch
 from nodeapp.host import Position
 
@@ -193,16 +192,7 @@ async def _serve(config: Mapping[str, Any]) -> None:
 
 def main() -> int:
     """Run the position servers from their configuration file."""
-    die_with_parent()
-    allow_descriptors()  # several per node
-    try:
-        config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-        asyncio.run(_serve(config))
-    except (OSError, ControlError) as error:
-        reason = explained(error) if isinstance(error, OSError) else error
-        print(f"gpsd: {reason}", file=sys.stderr)
-        return 1
-    return 0
+    return run_helper("gpsd", lambda config: asyncio.run(_serve(config)))
 
 
 if __name__ == "__main__":

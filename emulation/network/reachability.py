@@ -34,11 +34,7 @@ def echo_request(identifier: int, sequence: int) -> bytes:
     return _ECHO.pack(_REQUEST, 0, checksum, identifier, sequence)
 
 
-def reached(
-    pids: Mapping[str, int],
-    addresses: Mapping[str, str],
-    patience: float = PATIENCE,
-) -> dict[str, set[str]]:
+def reached(pids: Mapping[str, int], addresses: Mapping[str, str]) -> dict[str, set[str]]:
     """Return, for each node, the nodes that answered it.
 
     `pids` has a process in each node's namespace, `addresses` their IPv4 addresses, both by name.
@@ -81,5 +77,5 @@ def reached(
                     raw.sendto(echo_request(identifier, number), (addresses[names[number]], 0))
                 due = max(due + PACE, time.monotonic())
                 listen(due)
-        listen(time.monotonic() + patience)
+        listen(time.monotonic() + PATIENCE)
     return answered

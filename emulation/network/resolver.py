@@ -18,7 +18,6 @@ Source: linux/neighbour.h.
 
 from __future__ import annotations
 
-import json
 import selectors
 import socket
 import sys
@@ -29,10 +28,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.namespaces import network_namespace
-from capture.process import allow_descriptors, die_with_parent, explained, raise_priority
+from capture.process import raise_priority
 from emulation.media import rtnetlink
 from emulation.media.netlink_wire import NetlinkError, attributes, messages
 from emulation.media.rtnetlink import NEIGHBOUR
+from emulation.network.helper import run_helper
 
 ALL_KNOWN: Final = 100
 """Largest number of nodes that get entries of all others at the start."""
@@ -108,17 +108,13 @@ class Resolver:
 
 def main() -> int:
     """Resolve the addresses of a configuration file."""
-    die_with_parent()
-    try:
-        config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-        allow_descriptors()
-        resolver = Resolver(config["nodes"])
-        raise_priority("nice")  # packets wait for its answers
-        resolver.serve(Path(config["ready"]))
-    except OSError as error:
-        print(f"resolver: {explained(error)}", file=sys.stderr)
-        return 1
-    return 0
+    return run_helper("resolver", _serve)
+
+
+def _serve(config: Mapping[str, Any]) -> None:
+    resolver = Resolver(config["nodes"])
+    raise_priority("nice")  # packets wait for its answers
+    resolver.serve(Path(config["ready"]))
 
 
 if __name__ == "__main__":

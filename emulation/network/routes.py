@@ -18,20 +18,19 @@ The cost of a link is its expected number of transmissions: 1 over the share of 
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from capture.namespaces import network_namespace
-from capture.process import die_with_parent, explained
 from emulation.media import rtnetlink
 from emulation.media.control import ask
+from emulation.network.helper import run_helper
 from emulation.scenario.access_point import MESH_CHANNEL
 
 INTERVAL: Final = 0.5
@@ -124,19 +123,17 @@ class Routes:
 
 def main() -> int:
     """Keep the routes of a configuration file."""
-    die_with_parent()
-    try:
-        config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-        routes, ready = Routes(config["nodes"]), Path(config["ready"])
-        while True:
-            links = links_between(Path(config["medium"]), routes.numbers, config["brokers"])
-            if links is not None:
-                routes.update(links)
-                ready.touch()
-            time.sleep(INTERVAL)
-    except OSError as error:
-        print(f"routes: {explained(error)}", file=sys.stderr)
-        return 1
+    return run_helper("routes", _serve)
+
+
+def _serve(config: Mapping[str, Any]) -> NoReturn:
+    routes, ready = Routes(config["nodes"]), Path(config["ready"])
+    while True:
+        links = links_between(Path(config["medium"]), routes.numbers, config["brokers"])
+        if links is not None:
+            routes.update(links)
+            ready.touch()
+        time.sleep(INTERVAL)
 
 
 if __name__ == "__main__":

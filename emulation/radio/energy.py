@@ -204,11 +204,11 @@ class EnergyMeter:
         return now
 
 
-def metered(medium: Medium, radios: int, start: float = 0.0) -> EnergyMeter | None:
+def metered(medium: Medium, radios: int) -> EnergyMeter | None:
     """Return the meter of a medium's first radios; None if its `RadioSpec` has no profile."""
     spec = medium.radio
     if spec.energy is None:
         return None
-    meter = EnergyMeter(PROFILES[spec.energy], radios, start, spec.battery)
+    meter = EnergyMeter(PROFILES[spec.energy], radios, 0.0, spec.battery)
     medium.watch(meter.add)
     return meter

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,7 +66,6 @@ def run_in_vm(
     share_target: Path | None = None,
     options: MachineOptions | None = None,
     terminal: bool = False,
-    environment: Mapping[str, str] | None = None,
     output: Sink | None = None,
     errors: Sink | None = None,
     interrupts: Interrupts | None = None,
@@ -86,7 +85,7 @@ def run_in_vm(
     with booted(observer, shared, options, interrupts) as machine:
         observer.hide()
         project = processes.PROJECT
-        variables = guest_environment(project) | dict(environment or {})
+        variables = guest_environment(project)
         if terminal:
             return interact(
                 machine,

@@ -39,16 +39,12 @@ def interact(
     environment: Mapping[str, str],
     interrupts: Interrupts | None = None,
     time_limit: float | None = None,
-    source: int | None = None,
-    sink: int | None = None,
 ) -> int:
     """Run a command on the guest's console with this process's terminal; return its exit code.
 
-    `source` and `sink` are the descriptors of the terminal, standard input and output by default.
     Raises `VmError`, and KeyboardInterrupt on Ctrl-] and on signals.
     """
-    keys = sys.stdin.fileno() if source is None else source
-    screen = sys.stdout.fileno() if sink is None else sink
+    keys, screen = sys.stdin.fileno(), sys.stdout.fileno()
     deadline = None if time_limit is None else time.monotonic() + time_limit
     with _raw(keys), _resizes(machine, keys) as announce:
         announce()

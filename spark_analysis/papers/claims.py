@@ -248,12 +248,11 @@ def at_least(
     bound: float,
     text: str,
     unit: str,
-    draws: Sequence[str] = (SEED,),
     *,
     measure: str = "",
 ) -> Comparison:
     """Judge whether the mean of `values` is above a bound; it is shown as it is."""
-    return _beside(values, bound, 1.0, text, unit, draws, measure)
+    return _beside(values, bound, 1.0, text, unit, (SEED,), measure)
 
 
 def _beside(

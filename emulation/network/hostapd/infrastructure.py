@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 
 from emulation.network.hostapd import control
 from emulation.network.hostapd.settings import (
-    BEACON_INTERVAL,
     Roaming,
     hostapd_settings,
     supplicant_settings,
@@ -86,9 +85,7 @@ class InfrastructureNetwork:
         """A control socket of each process, by its name among the helpers."""
         self._by_mac = {point.mac: point.owner for point in points}
 
-    def start_access_points(
-        self, *, beacon_interval: int = BEACON_INTERVAL, isolate: bool = False
-    ) -> None:
+    def start_access_points(self, *, isolate: bool = False) -> None:
         """Start hostapd and return once all access points send beacons.  Raises `SettingsError`."""
         together = sorted(self._points, key=lambda point: point.pid)
         for pid, group in itertools.groupby(together, key=lambda point: point.pid):
@@ -100,7 +97,6 @@ class InfrastructureNetwork:
                     self._ssid,
                     self._radio,
                     self._folder,
-                    beacon_interval=beacon_interval,
                     isolate=isolate,
                 )
                 files.append(str(self._write(f"{point.owner}.hostapd", text)))

@@ -89,11 +89,10 @@ class PredictedPath:
         passages = self.passages
         return min(bisect_right(self._enters, self.status.share(time)), len(passages)) - 1
 
-    def forwarding_broker(self, time: float, delay: float, start: int | None = None) -> int:
+    def forwarding_broker(self, time: float, delay: float) -> int:
         """Return GID, the broker to which an event goes `time` (T) s after the last report.
 
-        `delay` is that of a hop between neighbours, seconds; `start` the broker that asks if it is
-        not the one in whose cell the path begins.
+        `delay` is that of a hop between neighbours, seconds.
         """
         status = self.status
         distance = math.dist(status.current, status.destination)  # line 1
@@ -103,15 +102,8 @@ class PredictedPath:
         arrives = distance / status.velocity if status.moves else 0.0
         if arrives + status.remaining + status.pause < time:  # line 6
             return d_gid  # line 6.1
-        begins = 0 if start is None else self._hop_of(start, current)
         for index in range(current, len(g_array)):  # line 6.2
-            ahead = abs(index - begins) * delay  # T'
+            ahead = index * delay  # T'
             if self._index(time + ahead) == index:  # pos' is in the cell with this index
                 return g_array[index].broker
         return d_gid
-
-    def _hop_of(self, broker: int, otherwise: int) -> int:
-        for index, passage in enumerate(self.passages):
-            if passage.broker == broker:
-                return index
-        return otherwise
