@@ -16,7 +16,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from nodeapp import wire
@@ -310,13 +310,21 @@ def _status(client: Client, options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(status, indent=1, sort_keys=True))
         return
-    for name, value in status.items():
-        if isinstance(value, Mapping):
-            print(f"{name}:" if value else f"{name}: none")
-            for key, item in sorted(value.items(), key=_natural):
-                print(f"  {key:30} {_compact(item)}")
-        else:
-            print(f"{name}: {_compact(value)}")
+    print("\n".join(status_lines(status)))
+
+
+def status_lines(
+    status: Mapping[str, Any], names: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[str]:
+    """Yield a node app's status as text; `names` are those of nodes by id, as text."""
+    for key, value in status.items():
+        if not isinstance(value, Mapping):
+            yield f"{key}: {_compact(value)}"
+            continue
+        yield f"{key}:" if value else f"{key}: none"
+        of_nodes = names if key in ("neighbours", "routes", "links") else {}
+        for name, item in sorted(value.items(), key=_natural):
+            yield f"  {of_nodes.get(name, name):30} {_compact(item)}"
 
 
 def _natural(item: tuple[str, Any]) -> tuple[int, str]:
@@ -324,9 +332,13 @@ def _natural(item: tuple[str, Any]) -> tuple[int, str]:
 
 
 def _compact(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return "unknown" if value is None else str(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_compact(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_compact, value)) or "none"
+    if value is None:
+        return "unknown"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 _WORDS: Final = """\

@@ -24,7 +24,7 @@ from rich.table import Table
 from emulation.mn import isolation, record
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import StateFolder, end
-from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.runfolder import STAMP, RunFolder, new_folder
 from testbed.options import FAILED, USAGE, console, end_interrupted, fail, print_error
 
 SECONDS: Final = 3.0
@@ -39,13 +39,8 @@ LEAVING: Final = 60.0
 
 def make_folder(runs: Path, script: Path) -> Path:
     """Make a run folder named after time and script, with a copy of the script."""
-    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-mn-{script.stem}"
     try:
-        runs.mkdir(parents=True, exist_ok=True)
-        number = 1
-        while (folder := runs / (stem if number == 1 else f"{stem}-{number}")).exists():
-            number += 1
-        folder.mkdir()
+        folder = new_folder(runs, f"{time.strftime(STAMP)}-mn-{script.stem}")
         (folder / "nodes").mkdir()
         (folder / "script.py").write_bytes(script.read_bytes())
     except OSError as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from emulation.backends.base import Backend, BackendError, Observer
-from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.runfolder import STAMP, RunFolder, new_folder
 from emulation.scenario.scenario import Scenario
 from testbed.outcome import note_failure
 
@@ -59,15 +59,16 @@ def make_folder(out: Path | None, runs: Path, scenario: Scenario) -> Path:
 
     Raises `AgreeError`.
     """
-    stem = f"agree-{time.strftime('%Y%m%d-%H%M%S')}-{scenario.topology}-{scenario.protocol.name}"
-    path = runs / stem if out is None else out
+    stem = f"agree-{time.strftime(STAMP)}-{scenario.topology}-{scenario.protocol.name}"
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()):
-            raise AgreeError(f"{path} is not empty: name another folder with --out")
+        if out is None:
+            return new_folder(runs, stem)
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise AgreeError(f"{out} is not empty: name another folder with --out")
     except OSError as error:
-        raise AgreeError(f"cannot write in {path}: {error.strerror}") from None
-    return path
+        raise AgreeError(f"cannot write in {out or runs}: {error.strerror}") from None
+    return out
 
 
 def check(backends: Sequence[Backend], scenario: Scenario) -> None:

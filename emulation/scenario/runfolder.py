@@ -51,6 +51,8 @@ from emulation.scenario.scenario import NodeSpec, Scenario
 UNFINISHED: Final = "it was killed, or is under way"
 RESERVED: Final = 32_768
 """Bytes of disk space reserved for the final record of a run."""
+STAMP: Final = "%Y%m%d-%H%M%S"
+"""How folders of runs are named after the time."""
 VERSIONED: Final = ("mininet", "scapy", "numpy", "pyspark", "cbor2")
 
 
@@ -82,16 +84,8 @@ class RunFolder:
 
         Raises OSError if `root` cannot be written.
         """
-        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{scenario.topology}-{scenario.protocol.name}"
-        root.mkdir(parents=True, exist_ok=True)
-        number = 1
-        while True:
-            folder = cls(root / (stem if number == 1 else f"{stem}-{number}"))
-            try:
-                folder.path.mkdir()
-                break
-            except FileExistsError:  # another run started in the same second
-                number += 1
+        stem = f"{time.strftime(STAMP)}-{scenario.topology}-{scenario.protocol.name}"
+        folder = cls(new_folder(root, stem))
         folder.begin(scenario)
         return folder
 
@@ -415,6 +409,21 @@ def read_run(path: Path) -> Run:
     usage = read_typed(folder.usage, Usage, problems)
     energy = read_typed(folder.energy, EnergyRecord, problems)
     return Run(path, scenario, record, fidelity, tuple(problems), flows, commands, usage, energy)
+
+
+def new_folder(root: Path, name: str) -> Path:
+    """Make a folder of this name, with a number behind it if there is one; return its path.
+
+    Raises OSError if `root` cannot be written.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    path, number = root / name, 1
+    while True:
+        with suppress(FileExistsError):  # another run started in the same second
+            path.mkdir()
+            return path
+        number += 1
+        path = root / f"{name}-{number}"
 
 
 def here() -> Provenance:

@@ -20,8 +20,8 @@ from emulation.network.net import Positioned
 from emulation.network.prompt import Prompt, about
 from emulation.scenario.faults import Fault, make_faults
 from emulation.scenario.prompt import FOREIGN, Effect, healed, plain_seconds
-from nodeapp.client import Client, ClientError
-from testbed.prompt.text import begun, node_status, reach, served, statistics
+from nodeapp.client import Client, ClientError, status_lines
+from testbed.prompt.text import begun, reach, served, statistics
 
 
 class Console(Prompt):
@@ -132,7 +132,7 @@ class Console(Prompt):
             self.refuse(str(error))
             return
         names = {str(node.id): node.name for node in self.testbed.scenario.nodes}
-        self.say(node_status(status, names))
+        self.say("\n".join(status_lines(status, names)))
 
     def _client(self, action: str, line: str) -> None:
         station, _, rest = line.strip().partition(" ")

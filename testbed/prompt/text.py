@@ -63,31 +63,6 @@ def _unit(name: str) -> str:
     return _UNITS.get(last, "deliveries" if name.startswith("late") else "frames")
 
 
-def node_status(status: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Return a node app's status as text; `names` are those of nodes by id, as text."""
-    lines = []
-    for key, value in status.items():
-        if not isinstance(value, Mapping):
-            lines.append(f"{key}: {_compact(value)}")
-            continue
-        lines.append(f"{key}:" if value else f"{key}: none")
-        by_node = key in ("neighbours", "routes", "links")
-        for name, item in value.items():
-            shown = names.get(name, name) if by_node else name
-            lines.append(f"  {shown:30} {_compact(item)}")
-    return "\n".join(lines)
-
-
-def _compact(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_compact(item)}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(_compact(item) for item in value) or "none"
-    if value is None:
-        return "unknown"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def reach(answered: Mapping[str, set[str]]) -> str:
     """Return who reached whom, as Mininet's pingall prints it."""
     lines = []

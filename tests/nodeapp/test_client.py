@@ -226,7 +226,7 @@ def test_the_commands_answer(
     assert main(["--port", port, "pub", "traffic", "speed=5", "--policy", "role=police"]) == 0
     assert main(["--port", port, "unsub", "traffic"]) == 0
     assert main(["--port", port, "status"]) == 0
-    assert "node: 7\nposition: 1.0, 2.0\ncounters:\n  published" in capsys.readouterr().out
+    assert "node: 7\nposition: 1, 2\ncounters:\n  published" in capsys.readouterr().out
     assert main(["--port", port, "status", "--json"]) == 0
     assert '"node": 7' in capsys.readouterr().out
 

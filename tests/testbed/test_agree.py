@@ -160,6 +160,7 @@ def test_runs_go_into_a_folder_of_their_own(scenario: Scenario, tmp_path: Path) 
     assert made.parent == tmp_path / "runs"
     assert made.name.startswith("agree-")
     assert made.name.endswith("-roaming_field-flooding")
+    assert len({make_folder(None, tmp_path / "runs", scenario) for _ in range(3)}) == 3
     assert make_folder(tmp_path / "mine", tmp_path, scenario) == tmp_path / "mine"
     (tmp_path / "mine" / "file").touch()
     with pytest.raises(AgreeError, match="not empty"):
