@@ -34,7 +34,7 @@ from spark_analysis.captures.virtual_run import BACKEND
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.reproduction import FINDINGS
 from spark_analysis.sweeps.folder import RESULTS, SPEC, SweepFolder
-from testbed.options import RUNS, USAGE, console, fail
+from testbed.options import RUNS, USAGE, console, fail, writing
 
 METADATA: Final = "ro-crate-metadata.json"
 SPECIFICATION: Final = "https://w3id.org/ro/crate/1.1"
@@ -109,16 +109,14 @@ def artifact(
         fail(f"{out} is inside a run folder that it would hold: name another with --out", USAGE)
     if out.exists():
         fail(f"{out} exists: name another file with --out, or remove it", USAGE)
-    try:
-        with (
-            whole(out) as unfinished,
-            zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as file,
-        ):
-            entities = [entity for run in runs for entity in _store(run, file)]
-            text = json.dumps(crate(runs, entities), indent=1, ensure_ascii=False)
-            file.writestr(zipfile.ZipInfo(METADATA, EARLIEST), text + "\n")
-    except OSError as error:
-        fail(f"cannot write {out}: {error.strerror or error}")
+    with (
+        writing(str(out)),
+        whole(out) as unfinished,
+        zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as file,
+    ):
+        entities = [entity for run in runs for entity in _store(run, file)]
+        text = json.dumps(crate(runs, entities), indent=1, ensure_ascii=False)
+        file.writestr(zipfile.ZipInfo(METADATA, EARLIEST), text + "\n")
     RunFolder(out).give_to_caller()
     size = out.stat().st_size / 2**20
     console.say(f"files: {len(entities)}, runs: {len(runs)}, {size:.1f} MiB: {out}")

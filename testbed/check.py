@@ -46,6 +46,7 @@ from testbed.options import (
     print_error,
     quiet,
     settings_of,
+    writing,
 )
 from testbed.outcome import print_json
 from topologies.catalog import make_scenario, topology_names, topology_parameters
@@ -323,10 +324,8 @@ def _keep(folder: Path, finding: Counterexample) -> _Case:
     """Keep the scenario of a finding, and print it."""
     from emulation.check.search import keep
 
-    try:
+    with writing(f"in {folder}"):
         case = _Case(finding, keep(folder, finding), False)
-    except OSError as error:
-        fail(f"cannot write in {folder}: {error.strerror}")
     _tell(case)
     return case
 
@@ -427,11 +426,9 @@ def _summary(protocol: str, progress: SearchProgress) -> str:
 def _write_page(folder: Path, outcome: Mapping[str, Any]) -> None:
     from spark_analysis.check_page import write_page
 
-    try:
+    with writing(f"in {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         page = write_page(folder / "report.html", outcome)
-    except OSError as error:
-        fail(f"cannot write in {folder}: {error.strerror}")
     console.say(f"page: {page}")
 
 

@@ -19,7 +19,7 @@ from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.page import write_results
 from spark_analysis.sweeps.sweep import SweepOutcome, run_sweep
 from testbed.display import AnalysisDisplay
-from testbed.options import FAILED, console, fail
+from testbed.options import console, fail, writing
 
 
 def keep_session(stack: ExitStack) -> None:
@@ -51,11 +51,10 @@ def compare_folders(
 def _in_one_line(folder: Path) -> Iterator[None]:
     """End a failed analysis in one line.  Raises `typer.Exit`."""
     try:
-        yield
+        with writing(f"in {folder}"):
+            yield
     except AnalysisError as error:
-        fail(str(error), FAILED)
-    except OSError as error:
-        fail(f"cannot write in {folder}: {error.strerror or error}")
+        fail(str(error))
 
 
 def analyse_sweep(folder: Path, *, keep_packets: bool) -> SweepOutcome:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from rich.markup import escape
 
+from capture.process import explained
 from emulation.errors import RunFolderError, ScenarioError
 from emulation.scenario.faults import FAULTS
 from emulation.scenario.runfolder import read_run
@@ -138,6 +141,15 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
     interruption.check()
     print_error(message)
     raise typer.Exit(code)
+
+
+@contextmanager
+def writing(place: str) -> Iterator[None]:
+    """End in one line if a file, or "in" and a folder, cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        fail(f"cannot write {place}: {explained(error)}")
 
 
 def end_interrupted(message: str) -> NoReturn:

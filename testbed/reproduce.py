@@ -13,6 +13,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Column, Table
 
+from capture.process import explained
 from emulation.caller import drop
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
@@ -33,6 +34,7 @@ from testbed.options import (
     end_interrupted,
     fail,
     local_folder,
+    writing,
 )
 from testbed.sweep import SweepDisplay, end_with_failures
 
@@ -184,12 +186,11 @@ def _sweeps(paper: Paper, preset: Preset, how: _How, folder: Path, markdown: Pat
         before = ("sudo",) if paper.in_real_time else ()
         words = (*before, COMMAND, "reproduce", paper.key, "--preset", preset.name)
         try:
-            markdown.parent.mkdir(parents=True, exist_ok=True)
-            write_markdown(result, markdown, shlex.join(words))
+            with writing(str(markdown)):
+                markdown.parent.mkdir(parents=True, exist_ok=True)
+                write_markdown(result, markdown, shlex.join(words))
         except AnalysisError as error:
             fail(str(error))
-        except OSError as error:
-            fail(f"cannot write {markdown}: {error.strerror or error}")
         console.say(f"Markdown: {markdown}")
     end_with_failures(list(result.failures.items()))
 
@@ -201,13 +202,12 @@ def _run_in_real_time(
     from testbed.campaign import run_reproduction
 
     try:
-        run_reproduction(paper, preset, folder, known, master)
+        with writing(f"in {folder}"):
+            run_reproduction(paper, preset, folder, known, master)
     except KeyboardInterrupt:
         end_interrupted(INTERRUPTED)
     except AnalysisError as error:
         fail(str(error))
-    except OSError as error:
-        fail(f"cannot write in {folder}: {error.strerror or error}")
     finally:
         _give_to_caller(folder)
 
@@ -219,11 +219,9 @@ def _all(chosen: list[tuple[Paper, Preset]], preset: str, master: str, folder: P
     folders = {paper.key: f"{paper.key}-{preset}" for paper, _ in chosen}
     work = [(paper, chosen_preset, folder / folders[paper.key]) for paper, chosen_preset in chosen]
     results = _reproduced(work, _How(master))
-    try:
+    with writing(f"in {folder}"):
         pages = [(result, f"{folders[result.paper.key]}/{PAGE}") for result in results]
         page = write_all(pages, folder / f"{ALL}-{preset}.html")
-    except OSError as error:
-        fail(f"cannot write in {folder}: {error.strerror or error}")
     for result in results:
         _print_claims(result)
     console.say(f"report: {page}")
@@ -260,7 +258,7 @@ def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Repro
     except AnalysisError as error:
         fail(str(error))
     except OSError as error:
-        fail(f"cannot write in {folder}: {error.strerror or error}")
+        fail(f"cannot write in {folder}: {explained(error)}")
     return results
 
 

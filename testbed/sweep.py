@@ -59,6 +59,7 @@ from testbed.options import (
     fail,
     local_folder,
     settings_of,
+    writing,
 )
 from testbed.outcome import print_json
 from testbed.vm import Stages
@@ -201,19 +202,18 @@ def sweep(
     if opened is not None or not spec.in_real_time:
         drop(folder)
     try:
-        if opened is not None:
-            analyse_folders([SweepFolder(folder).chosen(points(spec), opened)], master)
-            return
-        _tell_what_runs_again(spec, folder)
-        _tell(_swept(spec, folder, master, keep_frames=keep_frames), as_json=as_json)
+        with writing(f"in {folder}"):
+            if opened is not None:
+                analyse_folders([SweepFolder(folder).chosen(points(spec), opened)], master)
+                return
+            _tell_what_runs_again(spec, folder)
+            _tell(_swept(spec, folder, master, keep_frames=keep_frames), as_json=as_json)
     except KeyboardInterrupt:
         end_interrupted("interrupted: finished points are kept; the same command goes on from here")
     except SpecError as error:
         fail(str(error), USAGE)
     except AnalysisError as error:
         fail(str(error), FAILED)
-    except OSError as error:
-        fail(f"cannot write in {folder}: {error.strerror or error}")
     finally:
         if (folder / SPEC).exists():  # else it is a folder of something else, and was refused
             RunFolder(folder).give_to_caller()

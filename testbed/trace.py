@@ -21,9 +21,9 @@ from testbed.options import (
     Topology,
     WorkloadOption,
     console,
-    fail,
     scenario_of,
     settings_of,
+    writing,
 )
 from topologies.catalog import all_parameters
 
@@ -55,11 +55,8 @@ def export_trace(
         + " ".join(f"{key}={value}" for key, value in scenario.topology_parameters.items())
     )
     tracks = [node.waypoints for node in scenario.nodes]
-    try:
-        with out.open("w", encoding="utf-8") as file:
-            file.writelines(line + "\n" for line in ns2.lines(tracks, about))
-    except OSError as error:
-        fail(f"cannot write {out}: {error.strerror}")
+    with writing(str(out)), out.open("w", encoding="utf-8") as file:
+        file.writelines(line + "\n" for line in ns2.lines(tracks, about))
     console.say(f"motion of {len(tracks)} stations: {out}")
 
 
@@ -92,12 +89,10 @@ def export_workload(
     values = settings_of(settings, nodes, workload)
     scenario = scenario_of(topology, REPLAYED, values, duration, seed)
     names = {node.id: node.name for node in scenario.nodes}
-    try:
-        with out.open("wb") if out else nullcontext(sys.stdout.buffer) as file:
-            file.writelines(
-                f"{line}\n".encode() for line in recorded.lines(scenario.workload, names)
-            )
-            file.flush()
-    except OSError as error:
-        fail(f"cannot write {out or 'standard output'}: {error.strerror}")
+    with (
+        writing(str(out or "standard output")),
+        out.open("wb") if out else nullcontext(sys.stdout.buffer) as file,
+    ):
+        file.writelines(f"{line}\n".encode() for line in recorded.lines(scenario.workload, names))
+        file.flush()
     console.say(f"operations: {len(scenario.workload)}{f', in {out}' if out else ''}")
