@@ -37,6 +37,14 @@ class ControlError(Exception):
     """A request that was refused or not answered; the message is one line."""
 
 
+def number_of(request: Mapping[str, Any], key: str) -> float:
+    """Return a number of a request.  Raises `ControlError`."""
+    value = request.get(key)
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15:
+        return float(value)
+    raise ControlError(f"{request['op']}: {key} must be a number")
+
+
 class _Connection:
     """One client: its socket, and packets of replies that it has yet to read."""
 

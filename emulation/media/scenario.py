@@ -35,9 +35,9 @@ from pydantic import ValidationError
 
 from emulation.errors import first_problem
 from emulation.media.config import TapConfig
-from emulation.media.control import ControlError
+from emulation.media.control import ControlError, number_of
 from emulation.media.positions import NEVER, RadioPositions
-from emulation.media.service import MediumService, number_of
+from emulation.media.service import MediumService
 from emulation.mobility.contacts import Contacts
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.delivery import Delivery

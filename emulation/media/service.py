@@ -265,14 +265,6 @@ class MediumService(abc.ABC):
         }
 
 
-def number_of(request: Mapping[str, Any], key: str) -> float:
-    """Return a number of a request.  Raises `ControlError`."""
-    value = request.get(key)
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15:
-        return float(value)
-    raise ControlError(f"{request['op']}: {key} must be a number")
-
-
 def serve(
     arguments: list[str],
     module: str,

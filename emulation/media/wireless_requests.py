@@ -52,10 +52,9 @@ import numpy as np
 from pydantic import ValidationError
 
 from emulation.errors import first_problem
-from emulation.media.control import ControlError
+from emulation.media.control import ControlError, number_of
 from emulation.media.peer_levels import peer_levels
 from emulation.media.positions import position_of
-from emulation.media.service import number_of
 from emulation.media.wireless_config import NodeConfig
 from emulation.wifi.membership import MembershipError
 from emulation.wifi.network import Network

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.media.control import ControlError, ControlServer
+from emulation.media.control import ControlError, ControlServer, number_of
 from emulation.media.positions import RadioPositions
 from emulation.scenario.scenario import NodeSpec
 
@@ -63,11 +63,9 @@ class Positions:
             case "ping":
                 return {"stations": len(self._names)}
             case "start":
-                self._positions.start(float(request["epoch"]), now)
+                self._positions.start(number_of(request, "epoch"), now)
             case "move":
-                x, y = request.get("x"), request.get("y")
-                if not isinstance(x, int | float) or not isinstance(y, int | float):
-                    raise ControlError("move: x and y must be numbers")
+                x, y = number_of(request, "x"), number_of(request, "y")
                 self._positions.move(self._named(request), x, y)
             case "release":
                 self._positions.release(self._named(request))

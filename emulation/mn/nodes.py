@@ -17,6 +17,7 @@ from mininet.node import Node, OVSSwitch
 from emulation.mn.options import TC_OPTIONS
 from emulation.mn.radios import Radio
 from emulation.mn.session import ScriptError
+from emulation.mobility import base
 
 RADIO_OPTIONS: Final = (
     *("ssid", "mode", "channel", "txpower", "antennaGain", "antennaHeight"),
@@ -26,19 +27,11 @@ RADIO_OPTIONS: Final = (
 
 
 def coordinates(position: Any) -> tuple[float, float, float]:
-    """Return the metres of 'x,y,z', or of a sequence; z is 0 if it is missing.
-
-    Raises `ScriptError`.
-    """
-    parts = position.split(",") if isinstance(position, str) else list(position)
+    """Return the metres of a position, as `base.coordinates` does.  Raises `ScriptError`."""
     try:
-        numbers = [float(part) for part in parts]
-    except (TypeError, ValueError):
-        numbers = []
-    if len(numbers) not in (2, 3) or not all(map(math.isfinite, numbers)):
-        raise ScriptError(f"{position!r} is not a position: give 'x,y,z' in metres")
-    x, y, *z = numbers
-    return x, y, z[0] if z else 0.0
+        return base.coordinates(position)
+    except ValueError as error:
+        raise ScriptError(str(error)) from None
 
 
 def _not_drawn(call: str) -> Callable[..., None]:

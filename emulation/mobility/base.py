@@ -7,8 +7,9 @@ by name (`emulation.mobility.registry`), by topologies and by scripts for Minine
 from __future__ import annotations
 
 import abc
+import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol, Self
 
@@ -22,6 +23,34 @@ Generators = Callable[[str, int], random.Random]
 """Returns the generator of a numbered `node` or `group`, or of all `traffic` (number 0)."""
 SLOWEST: Final = 1e-3
 """Least speed of a moving node, metres a second."""
+
+
+def coordinates(position: str | Sequence[Any]) -> tuple[float, float, float]:
+    """Return the metres of "x,y,z", or of a sequence; z is 0 if it is missing.
+
+    Raises ValueError.
+    """
+    parts = position.split(",") if isinstance(position, str) else list(position)
+    try:
+        numbers = [float(part) for part in parts]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) not in (2, 3) or not all(map(math.isfinite, numbers)):
+        raise ValueError(f"{position!r} is not a position: give 'x,y' or 'x,y,z' in metres")
+    x, y, *z = numbers
+    return x, y, z[0] if z else 0.0
+
+
+def box(points: Iterable[Sequence[float]]) -> Area:
+    """Return the box around points, at least a metre wide and high: they may be collinear."""
+    (x0, x1), (y0, y1) = map(_span, zip(*((at[0], at[1]) for at in points), strict=True))
+    return x0, y0, x1, y1
+
+
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    middle = (low + high) / 2
+    return (low, high) if high - low >= 1.0 else (middle - 0.5, middle + 0.5)
 
 
 def shared(rng: random.Random) -> Generators:

@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 
 from emulation.errors import ScenarioError
 from emulation.mobility import ns2
-from emulation.mobility.base import Generators
+from emulation.mobility.base import Generators, box
 from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.plain_file import read_plain_file
 
@@ -200,9 +200,7 @@ class Replay:
     @property
     def area(self) -> tuple[float, float, float, float]:
         """The box around all trajectories, at least a metre wide and high."""
-        x0, x1 = _span([point.x for track in self._tracks for point in track])
-        y0, y1 = _span([point.y for track in self._tracks for point in track])
-        return x0, y0, x1, y1
+        return box((point.x, point.y) for track in self._tracks for point in track)
 
     def positions(self, count: int, rng: random.Random) -> list[Position2D]:
         """Return the initial positions of the first `count` nodes."""
@@ -213,9 +211,3 @@ class Replay:
     ) -> list[tuple[Waypoint, ...]]:
         """Return the trajectories of the first nodes, for any positions and duration."""
         return self._tracks[: len(positions)]
-
-
-def _span(values: list[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
-    middle = (low + high) / 2
-    return (low, high) if high - low >= 1.0 else (middle - 0.5, middle + 0.5)

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from capture.namespaces import network_namespace
-from emulation.media.control import ControlError, ControlServer
+from emulation.media.control import ControlError, ControlServer, number_of
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.network.helper import run_helper
 from nodeapp.gps import GPSD_PORT, Plane, encode_report, encode_version, encode_watch
@@ -61,17 +61,12 @@ class PositionServer:
         match message:
             case {"op": "ping"}:
                 pass
-            case {"op": "start", "epoch": int() | float() as epoch}:
-                self._epoch = epoch
-            case {"op": "move", "name": name, "x": int() | float() as x, "y": int() | float() as y}:
-                self._overrides[self._index(name)] = Position(x, y)
-            case {
-                "op": "misplace",
-                "name": name,
-                "x": int() | float() as x,
-                "y": int() | float() as y,
-            }:
-                self._errors[self._index(name)] = x, y
+            case {"op": "start"}:
+                self._epoch = number_of(message, "epoch")
+            case {"op": "move", "name": name}:
+                self._overrides[self._index(name)] = Position(*_position(message))
+            case {"op": "misplace", "name": name}:
+                self._errors[self._index(name)] = _position(message)
             case {"op": "release", "name": name}:
                 self._overrides.pop(self._index(name), None)
             case {"op": "stop"}:
@@ -163,6 +158,10 @@ class PositionServer:
                 # A client that does not read loses reports; it costs no memory here.
                 if writer.transport.get_write_buffer_size() < 65_536:
                     writer.write(line)
+
+
+def _position(message: Mapping[str, Any]) -> tuple[float, float]:
+    return number_of(message, "x"), number_of(message, "y")
 
 
 def _listen(pid: int) -> socket.socket:

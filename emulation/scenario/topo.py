@@ -22,7 +22,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from emulation.errors import ScenarioError, first_problem
-from emulation.mobility.base import Area, Mobility, shared
+from emulation.mobility.base import Area, Mobility, box, coordinates, shared
 from emulation.mobility.contacts import Contact
 from emulation.mobility.registry import mobility, model_named, model_parameters, setting
 from emulation.mobility.routes import Leg, deviating, legs
@@ -437,7 +437,7 @@ class Topo:
         station that starts outside.
         """
         if self.area is None:
-            return _bounds([*self._stations.values(), *self._positions_of_points(), *wired])
+            return box([*self._stations.values(), *self._positions_of_points(), *wired])
         x0, y0, x1, y1 = self.area
         for name, (x, y) in self._stations.items():
             if not (x0 <= x <= x1 and y0 <= y <= y1):
@@ -469,31 +469,17 @@ class Topo:
         return self.mobility.trajectories(positions, self.duration, shared(self.rng("mobility")))
 
 
-def _bounds(positions: list[Position2D]) -> Area:
-    """Return the box around positions, at least a metre wide and high: they may be collinear."""
-    (x0, x1), (y0, y1) = (
-        (min(values), max(values)) if max(values) - min(values) >= 1.0 else _metre(values[0])
-        for values in zip(*positions, strict=True)
-    )
-    return x0, y0, x1, y1
-
-
 def _on_map(number: int, hosts: int) -> Position2D:
     """Return where a map shows host `number` of `hosts` on a switch: on a circle, metres."""
     angle = 2 * math.pi * number / hosts
     return round(100 + 100 * math.cos(angle), 3), round(100 + 100 * math.sin(angle), 3)
 
 
-def _metre(middle: float) -> tuple[float, float]:
-    return middle - 0.5, middle + 0.5
-
-
 def _position(name: str, position: str | Sequence[float]) -> Position2D:
-    parts = position.split(",") if isinstance(position, str) else position
     try:
-        return float(parts[0]), float(parts[1])
-    except (ValueError, IndexError):
-        raise ScenarioError(f"{name}: position {position!r} is not 'x,y' in metres") from None
+        return coordinates(position)[:2]
+    except ValueError as error:
+        raise ScenarioError(f"{name}: {error}") from None
 
 
 def _snake_case(name: str) -> str:

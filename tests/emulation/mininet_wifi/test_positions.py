@@ -64,7 +64,7 @@ def test_associations_are_those_of_the_network() -> None:
     ("asked", "said"),
     [
         ({"op": "move", "name": "sta9", "x": 1, "y": 1}, "no such station: sta9"),
-        ({"op": "move", "name": "sta1", "x": "1", "y": 1}, "must be numbers"),
+        ({"op": "move", "name": "sta1", "x": "1", "y": 1}, "x must be a number"),
         ({"op": "position", "name": "sta9"}, "there are sta1, sta2"),
         ({"op": "associations", "name": "sta9"}, "no such station: sta9"),
         ({"op": "fail", "name": "sta1"}, "wmediumd does not offer that"),

@@ -64,7 +64,7 @@ def test_a_way_may_be_given_by_points_of_the_node() -> None:
     [
         ([("begin", 0, "0,0,0")], "'start' or 'stop'"),
         ([("start", 0, "0,0,0")], "'stop' is missing"),
-        ([("start", 0, "0,0,x")], "is not a position: give 'x,y,z' in metres"),
+        ([("start", 0, "0,0,x")], "is not a position: give 'x,y' or 'x,y,z' in metres"),
         ([("start", 0, None), ("stop", 1, "0,0,0")], "node.coord"),
     ],
 )

@@ -84,7 +84,7 @@ def test_keywords_that_no_mobility_model_takes_are_refused() -> None:
     assert topo.mobility == RandomWaypoint((0, 0, 100, 100), 1, 1, pause=2)
 
 
-@pytest.mark.parametrize("position", ["10", "a,b", ()])
+@pytest.mark.parametrize("position", ["10", "a,b", (), "nan,5", (1, 2, 3, 4)])
 def test_a_position_that_is_none_is_refused(position: str) -> None:
     topo = Topo(1, 1.0, {})
     with pytest.raises(ScenarioError, match="x,y"):
