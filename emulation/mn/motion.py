@@ -21,7 +21,7 @@ from emulation.mn.nodes import coordinates
 from emulation.mn.session import ScriptError
 from emulation.mobility.base import SLOWEST, Area
 from emulation.mobility.crp import BESIDE
-from emulation.mobility.trajectory import Waypoint
+from emulation.mobility.trajectory import Trace, Waypoint
 
 Point = tuple[float, float, float]
 Plan = Callable[[float], Point]
@@ -110,17 +110,11 @@ def along(points: Sequence[Point], begin: float, end: float) -> Plan:
 
 def following(waypoints: Sequence[Waypoint]) -> Plan:
     """Return the plan of a trajectory, which is retraced when it ends."""
-    times = [waypoint.time for waypoint in waypoints]
-    last = times[-1]
+    trace, last = Trace([waypoints]), waypoints[-1].time
 
     def at(seconds: float) -> Point:
         turn, rest = divmod(seconds, last) if last > 0 else (0.0, 0.0)
-        now = last - rest if turn % 2 else rest
-        index = min(max(bisect_right(times, now), 1), len(waypoints) - 1)
-        before, after = waypoints[index - 1], waypoints[index]
-        span = after.time - before.time
-        part = (now - before.time) / span if span > 0 else 1.0
-        return before.x + part * (after.x - before.x), before.y + part * (after.y - before.y), 0.0
+        return (*trace.position(0, last - rest if turn % 2 else rest), 0.0)
 
     return at
 

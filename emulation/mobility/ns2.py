@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from emulation.errors import ScenarioError
-from emulation.mobility.trajectory import Position2D, Trace, Waypoint
+from emulation.mobility.trajectory import Position2D, Waypoint, from_zero
 
 SAME_TIME: Final = 1e-6
 """Seconds within which arrival and the next command are simultaneous."""
@@ -190,21 +190,12 @@ def lines(tracks: Sequence[Sequence[Waypoint]], comment: str = "") -> Iterator[s
     yield "#"
     moves: list[tuple[float, str]] = []
     for number, track in enumerate(tracks):
-        points = _from_zero(track)
+        points = from_zero([Waypoint(*map(float, point)) for point in track])
         for axis, value in (("X", points[0].x), ("Y", points[0].y), ("Z", 0.0)):
             yield f"$node_({number}) set {axis}_ {value!r}"
         moves += _moves(number, points)
     moves.sort(key=lambda move: move[0])
     yield from (text for _, text in moves)
-
-
-def _from_zero(track: Sequence[Waypoint]) -> list[Waypoint]:
-    """Return a trajectory in plain numbers, without the part before time 0."""
-    points = [Waypoint(*map(float, point)) for point in track]
-    if points[0].time >= 0:
-        return points
-    start = Waypoint(0.0, *Trace([points]).position(0, 0.0))
-    return [start, *(point for point in points if point.time > 0)]
 
 
 def _moves(number: int, points: Sequence[Waypoint]) -> Iterator[tuple[float, str]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from emulation.mobility.base import LonerModel
-from emulation.mobility.trajectory import Position2D, Waypoint
+from emulation.mobility.trajectory import Position2D, Waypoint, from_zero
 from nodeapp.parameters import Param
 
 
@@ -57,7 +57,7 @@ class RandomWaypoint(LonerModel):
             if self.pause > 0:
                 time += self.pause
                 points.append(Waypoint(time, x, y))
-        return _from_zero(self._rested(points, rng))
+        return from_zero(self._rested(points, rng))
 
     def _rested(self, points: list[Waypoint], rng: random.Random) -> list[Waypoint]:
         """Return a trajectory with rests at its waypoints, which delay all that follows."""
@@ -70,14 +70,3 @@ class RandomWaypoint(LonerModel):
             rested += rng.uniform(self.min_wt, longest)
             way.append(Waypoint(time + rested, x, y))
         return way
-
-
-def _from_zero(points: list[Waypoint]) -> tuple[Waypoint, ...]:
-    """Drop the part before time 0, with a waypoint at 0."""
-    first = max(index for index, point in enumerate(points) if point.time <= 0)
-    before, after = points[first], points[first + 1]
-    share = -before.time / (after.time - before.time)
-    start = Waypoint(
-        0.0, before.x + share * (after.x - before.x), before.y + share * (after.y - before.y)
-    )
-    return (start, *points[first + 1 :])

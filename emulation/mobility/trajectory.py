@@ -29,6 +29,14 @@ def until(waypoints: Sequence[Waypoint], seconds: float) -> tuple[Waypoint, ...]
     return (*kept, Waypoint(seconds, *Trace([waypoints]).position(0, seconds)))
 
 
+def from_zero(waypoints: Sequence[Waypoint]) -> tuple[Waypoint, ...]:
+    """Return a trajectory without the part before time 0, at which it has a waypoint then."""
+    if waypoints[0].time > 0:
+        return tuple(waypoints)
+    start = Waypoint(0.0, *Trace([waypoints]).position(0, 0.0))
+    return (start, *(point for point in waypoints if point.time > 0))
+
+
 class Trace:
     """Piecewise-linear trajectories of N nodes, evaluated together.
 
