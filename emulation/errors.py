@@ -75,12 +75,13 @@ def needed(kind: str, context: Mapping[str, Any], value: object) -> str:
         return f"not JSON: {context['error']}"
     expected = _EXPECTED.get(kind)
     if expected is None:
-        return f"{_short(value)} is not allowed here"
+        return f"{short(value)} is not allowed here"
     text = f"must be {expected.format_map(context)}"
-    return f"{text}, not {_short(value)}" if isinstance(value, _SHOWN) else text
+    return f"{text}, not {short(value)}" if isinstance(value, _SHOWN) else text
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """Return a value as an error shows it, in at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -39,6 +39,7 @@ from spark_analysis.measures.packets import UNDECODED
 from spark_analysis.measures.registry import MEASURES
 from spark_analysis.measures.summary import SUMMARY
 from spark_analysis.measures.versions import marked
+from spark_analysis.report.quantities import listed
 
 
 def frames_folder(
@@ -160,15 +161,10 @@ def _missing(run: Run, survey: Survey) -> Iterator[str]:
     ):
         without = [name for name in owners if (name, interface) not in captured]
         if without:
-            yield f"no capture of {interface} of {_listed(without)}: {lost}"
+            yield f"no capture of {interface} of {listed(without)}: {lost}"
     strangers = sorted({node for node, _ in captured} - {*names, *points})
     if strangers:
-        yield f"captures of nodes that are not in the scenario are left out: {_listed(strangers)}"
-
-
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
+        yield f"captures of nodes that are not in the scenario are left out: {listed(strangers)}"
 
 
 def _strange(undecoded: int, unknown: int) -> Iterator[str]:

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from emulation.errors import ScenarioError
+from emulation.errors import ScenarioError, short
 from emulation.mobility.trajectory import Position2D, Waypoint, from_zero
 
 SAME_TIME: Final = 1e-6
@@ -96,7 +96,7 @@ def _read(text: str, name: str) -> dict[int, _Node]:
             if _IGNORED.fullmatch(line):
                 continue
             raise ScenarioError(
-                f"{name}, line {number}: {_short(line)} is neither '$node_(N) set X_ ...' nor "
+                f"{name}, line {number}: {short(line)} is neither '$node_(N) set X_ ...' nor "
                 "'$ns_ at TIME \"$node_(N) setdest X Y SPEED\"'"
             )
         try:
@@ -108,10 +108,6 @@ def _read(text: str, name: str) -> dict[int, _Node]:
         node = by_number.setdefault(int(match["node"]), _Node())
         _add(node, match.groupdict().get("axis"), values)
     return by_number
-
-
-def _short(line: str) -> str:
-    return repr(line if len(line) <= 60 else line[:57] + "...")
 
 
 def _values(match: re.Match[str]) -> dict[str, float]:

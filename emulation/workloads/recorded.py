@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
 
-from emulation.errors import ScenarioError
+from emulation.errors import ScenarioError, short
 from emulation.plain_file import open_file
 from emulation.workloads.base import Operation, Workload
 from nodeapp.events import (
@@ -207,7 +207,7 @@ class _Reader:
             return node
         known = [f"{name} ({number})" for number, name in self._nodes.items()]
         some = ", ".join(known if len(known) <= 4 else [*known[:2], "...", known[-1]])
-        raise ValueError(f"no clients at node {_short(node)}: name one of {some}, or raise nodes")
+        raise ValueError(f"no clients at node {short(node)}: name one of {some}, or raise nodes")
 
     def _check_times(self) -> None:
         beyond = [(line, op.time) for line, op in self._operations if op.time > self._duration]
@@ -280,16 +280,16 @@ def _object(text: str) -> dict[str, Any]:
             raise ValueError(f"has no {key}: every line needs time, node and action")
     action = values["action"]
     if not isinstance(action, str) or action not in _KEYS:
-        raise ValueError(f"no action {_short(action)}; there are: {', '.join(_KEYS)}")
+        raise ValueError(f"no action {short(action)}; there are: {', '.join(_KEYS)}")
     allowed = _COMMON | _KEYS[action]
     for key in values:
         if key not in allowed:
             raise ValueError(
-                f"{action} takes no {_short(key)}; it takes {', '.join(sorted(allowed))}"
+                f"{action} takes no {short(key)}; it takes {', '.join(sorted(allowed))}"
             )
     time = values["time"]
     if type(time) not in (int, float) or not 0 <= time <= sys.float_info.max:
-        raise ValueError(f"time {_short(time)} is not a number of seconds, 0 or more")
+        raise ValueError(f"time {short(time)} is not a number of seconds, 0 or more")
     values["time"] = float(time)
     return values
 
@@ -303,13 +303,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"{_short(twice)} appears twice")
+        raise ValueError(f"{short(twice)} appears twice")
     return values
 
 
 def _whole(key: str, value: object, least: int) -> int:
     if type(value) is not int or not least <= value <= NUMBERS:
-        raise ValueError(f"{key} {_short(value)} is not a whole number from {least} to {NUMBERS}")
+        raise ValueError(f"{key} {short(value)} is not a whole number from {least} to {NUMBERS}")
     return value
 
 
@@ -379,11 +379,6 @@ def _attributes(key: str, value: object) -> dict[str, Any]:
         return dict(check_attributes(value))
     except (EventError, ValueError) as error:
         raise ValueError(f"{key}: {error}") from None
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _reason(error: ValueError | RecursionError) -> str:

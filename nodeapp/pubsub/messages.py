@@ -185,7 +185,7 @@ def decode_subscribers(body: bytes, now: float) -> SubscriberList:
     topic, part, parts, entries = value
     if not isinstance(topic, str) or not isinstance(entries, list):
         raise WireError("not a list of subscribers")
-    if not _whole(part, 0, MAX_PARTS - 1) or not _whole(parts, part + 1, MAX_PARTS):
+    if not is_whole(part, 0, MAX_PARTS - 1) or not is_whole(parts, part + 1, MAX_PARTS):
         raise WireError("not a part of a list of subscribers")
     return SubscriberList(topic, part, parts, [_subscriber(entry, now) for entry in entries])
 
@@ -194,9 +194,9 @@ def _subscriber(entry: Any, now: float) -> Subscriber:
     if not isinstance(entry, list) or len(entry) != 6:
         raise WireError("not a subscriber")
     node, stamp, age, x, y, subscription = entry
-    if not _whole(node, 1, BROADCAST - 1) or not _whole(age, 0, 2**40):
+    if not is_whole(node, 1, BROADCAST - 1) or not is_whole(age, 0, 2**40):
         raise WireError("not a subscriber")
-    if not _whole(stamp, 0, MAX_STAMP):
+    if not is_whole(stamp, 0, MAX_STAMP):
         raise WireError("not a subscriber")
     if not isinstance(x, float) or not isinstance(y, float) or not isinstance(subscription, bytes):
         raise WireError("not a subscriber")
@@ -205,5 +205,6 @@ def _subscriber(entry: Any, now: float) -> Subscriber:
     return Subscriber(node, subscription, (x, y), stamp, now - age / 1000)
 
 
-def _whole(value: Any, low: int, high: int) -> bool:
+def is_whole(value: Any, low: int, high: int) -> bool:
+    """Return whether a decoded value is an integer from `low` to `high`."""
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

@@ -35,6 +35,7 @@ from nodeapp.pubsub.messages import (
     MAX_TOPIC,
     decode_located,
     encode_located,
+    is_whole,
     split_list,
 )
 from nodeapp.wire import BROADCAST, MAX_BODY, WireError
@@ -237,7 +238,7 @@ def decode_prune(body: bytes) -> tuple[str, int, int]:
     if not isinstance(value, list) or len(value) != 2:
         raise WireError("not a prune")
     topic, publisher = value
-    if not _is_topic(topic) or not _whole(publisher, 1, BROADCAST - 1):
+    if not _is_topic(topic) or not is_whole(publisher, 1, BROADCAST - 1):
         raise WireError("not a prune")
     return topic, publisher, stamp
 
@@ -280,11 +281,11 @@ def _entry(row: Any, now: float) -> Entry:
     if not isinstance(row, list) or len(row) != 9:
         raise WireError("not an entry of a cell's state")
     topic, replica, node, stamp, age, x, y, subscription, pruned = row
-    if not _is_topic(topic) or not _whole(replica, 0, MAX_REPLICAS - 1):
+    if not _is_topic(topic) or not is_whole(replica, 0, MAX_REPLICAS - 1):
         raise WireError("not an entry of a cell's state")
-    if not _whole(node, 1, BROADCAST - 1) or not _whole(stamp, 0, MAX_STAMP):
+    if not is_whole(node, 1, BROADCAST - 1) or not is_whole(stamp, 0, MAX_STAMP):
         raise WireError("not an entry of a cell's state")
-    if not _whole(age, 0, 2**40) or not isinstance(x, float) or not isinstance(y, float):
+    if not is_whole(age, 0, 2**40) or not isinstance(x, float) or not isinstance(y, float):
         raise WireError("not an entry of a cell's state")
     if not (abs(x) < LIMIT and abs(y) < LIMIT):  # false for NaN too
         raise WireError("an entry from nowhere")
@@ -292,7 +293,7 @@ def _entry(row: Any, now: float) -> Entry:
         raise WireError("not an entry of a cell's state")
     if not isinstance(pruned, list) or len(pruned) > MAX_PRUNED:
         raise WireError("not an entry of a cell's state")
-    if not all(_whole(publisher, 1, BROADCAST - 1) for publisher in pruned):
+    if not all(is_whole(publisher, 1, BROADCAST - 1) for publisher in pruned):
         raise WireError("not an entry of a cell's state")
     heard = now - age / 1000
     key = topic, replica
@@ -301,7 +302,3 @@ def _entry(row: Any, now: float) -> Entry:
 
 def _is_topic(topic: Any) -> bool:
     return isinstance(topic, str) and len(topic.encode()) <= MAX_TOPIC
-
-
-def _whole(value: Any, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

@@ -34,7 +34,7 @@ from spark_analysis.measures.delivery import EVENTS
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.runs import crashes, facts, silences
 from spark_analysis.report.metric import MeasuredMetric, significant
-from spark_analysis.report.quantities import NOTHING, printable, seconds, share
+from spark_analysis.report.quantities import NOTHING, listed, printable, seconds, share
 from spark_analysis.report.text_table import Cell, TextTable
 
 if TYPE_CHECKING:
@@ -197,9 +197,6 @@ RECOVERY: Final[Table] = Table(
 )
 """One fault of a scenario, or one that was made at the prompt."""
 
-SHOWN = 6
-"""Names of nodes or topics in a cell."""
-
 
 def fault_table(tables: RunTables) -> list[TextTable]:
     """Return a row for each fault; no table if there is none."""
@@ -209,7 +206,7 @@ def fault_table(tables: RunTables) -> list[TextTable]:
         rows.append(
             [
                 printable(str(row.text or row.kind)),
-                _listed(names) or NOTHING,
+                listed(names) or NOTHING,
                 f"{seconds(row.start)} to {seconds(row.end)}",
                 share(row.before),
                 share(row.lowest),
@@ -264,7 +261,7 @@ def orphans(tables: RunTables) -> Iterator[str]:
             break  # the run was ended before
         lost = [topic for topic in topics if points[topic] in fault.nodes]
         if fault.kind in ("crash", "radio", "off") and lost:
-            names = _listed(sorted({points[topic] for topic in lost}))
+            names = listed(sorted({points[topic] for topic in lost}))
             until = fault.until(min(tables.observed, scenario.duration))
             ends = (
                 "the node with the next id took over (takeover=true)."
@@ -272,14 +269,9 @@ def orphans(tables: RunTables) -> Iterator[str]:
                 else "nobody takes over (--set takeover=true lets the node with the next id)."
             )
             yield (
-                f"Topics {printable(_listed(lost))} are served by {names}, down from "
+                f"Topics {printable(listed(lost))} are served by {names}, down from "
                 f"{seconds(fault.start)} to {seconds(until)}: {ends}"
             )
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
 
 
 FAULTS: Final = Section(tables=fault_table)

@@ -6,6 +6,7 @@ NaN and None, which is how the measures say that a value does not exist, become 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -27,6 +28,12 @@ def count(value: float | None) -> str:
 def _exponent(value: float, digits: int) -> int:
     """Return the power of ten of a value rounded to `digits` digits: 0 for 9.99, 1 for 9.999."""
     return int(f"{value:.{digits - 1}e}".partition("e")[2])
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -124,7 +124,7 @@ def test_windows_line_ends_and_empty_lines_do_no_harm(tmp_path: Path) -> None:
         ('$ns_ at 1.0 "$node_(0) off"', "line 3"),
         ("$node_(1) set X_ 1.0", r"\$node_\(1\) has no start: 'set X_' and 'set Y_'"),
         ("$node_(2) set X_ 1.0\n$node_(2) set Y_ 1.0", r"no \$node_\(1\), 2 nodes in all"),
-        ("x" * 500, r"line 3: 'x{57}\.\.\.'"),
+        ("x" * 500, r"line 3: 'x{56}\.\.\. "),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(line: str, told: str) -> None:
