@@ -79,7 +79,7 @@ class Backend(Protocol):
     summary: str
 
     def unsupported(self, scenario: Scenario) -> list[str]:
-        """Return what of a scenario the backend has not, on any machine, and what to do."""
+        """Return what of a scenario the backend lacks on any machine, and what to do."""
 
     def obstacles(self, *scenarios: Scenario) -> list[str]:
         """Return what keeps this machine from running the backend, and the scenarios on it.

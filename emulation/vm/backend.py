@@ -57,7 +57,7 @@ class GuestBackend:
                     backend._kept = None
 
     def unsupported(self, scenario: Scenario) -> list[str]:
-        """Return what of a scenario the backend has not, and what to do."""
+        """Return what of a scenario the backend lacks, and what to do."""
         return self._inner.unsupported(scenario)
 
     def obstacles(self, *scenarios: Scenario) -> list[str]:

@@ -62,7 +62,7 @@ class MachineBackend:
         return inner
 
     def unsupported(self, scenario: Scenario) -> list[str]:
-        """Return what of a scenario the backend in the guest has not, and what to do."""
+        """Return what of a scenario the backend in the guest lacks, and what to do."""
         return self._inner().unsupported(scenario)
 
     def obstacles(self, *scenarios: Scenario) -> list[str]:

@@ -26,7 +26,7 @@ def test_what_runs_under_the_virtual_clock_refuses() -> None:
         ("run", "--backend", "virtual", "--runs"),
     ],
 )
-def test_what_a_backend_has_not_is_told_before_there_is_a_run(
+def test_what_a_backend_lacks_is_told_before_there_is_a_run(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
     command, *options = words

@@ -38,7 +38,7 @@ class RealTimeBackend:
         return (type(self).__module__, f"{MODULE}.__main__", *HELPERS, *self.run_type.modules)
 
     def unsupported(self, scenario: Scenario) -> list[str]:
-        """Return what of a scenario the backend has not, and what to do; subclasses may add."""
+        """Return what of a scenario the backend lacks, and what to do; subclasses may add."""
         lines = []
         if scenario.contacts is not None and not self.links_by_contacts:
             lines.append(

@@ -179,7 +179,7 @@ def test_a_machine_without_qemu_says_what_to_install(monkeypatch: pytest.MonkeyP
     assert "qemu" in obstacle
 
 
-def test_what_the_guests_backend_has_not_is_told_here() -> None:
+def test_what_the_guests_backend_lacks_is_told_here() -> None:
     scenario = make_scenario("roaming_field", "mqtt", seed=1, duration=14.0, settings={})
     (line,) = GuestBackend(VirtualBackend()).unsupported(scenario)
     assert line in GuestBackend(VirtualBackend()).obstacles(scenario)
