@@ -333,12 +333,12 @@ def _natural(item: tuple[str, Any]) -> tuple[int, str]:
 
 def _compact(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_compact(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {_compact(item)}" for key, item in value.items()) or "none"
     if isinstance(value, list | tuple):
         return ", ".join(map(_compact, value)) or "none"
     if value is None:
         return "unknown"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 _WORDS: Final = """\

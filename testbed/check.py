@@ -16,6 +16,7 @@ import typer
 from rich.markup import escape
 from rich.status import Status
 
+from capture.process import explained
 from emulation.backends.base import BackendError
 from emulation.backends.registry import backends
 from emulation.caller import drop
@@ -359,7 +360,7 @@ def _reports(cases: Sequence[_Case]) -> dict[Path, Path]:
         except BackendError as error:
             fail(f"{error} (scenario: {path})")
         except OSError as error:
-            fail(f"cannot write a run folder under {RUNS}: {error.strerror}")
+            fail(f"cannot write a run folder under {RUNS}: {explained(error)}")
     if folders:
         # Spark and its packages take a second to load.
         from testbed.analyze import analyse_folders

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from capture.process import explained
 from spark_analysis.agreement.page import WrittenComparison, agree_and_report
 from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
@@ -44,7 +45,7 @@ def compare_folders(
     except AnalysisError as error:
         fail(str(error))
     except OSError as error:
-        fail(f"{error.strerror or error}: {error.filename or out}")
+        fail(f"{explained(error)}: {error.filename or out}")
 
 
 @contextmanager

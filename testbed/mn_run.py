@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import typer
 from rich.table import Table
 
+from capture.process import explained
 from emulation.mn import isolation, record
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import StateFolder, end
@@ -44,7 +45,7 @@ def make_folder(runs: Path, script: Path) -> Path:
         (folder / "nodes").mkdir()
         (folder / "script.py").write_bytes(script.read_bytes())
     except OSError as error:
-        fail(f"cannot write to {runs}: {error.strerror}; give another folder with --runs")
+        fail(f"cannot write to {runs}: {explained(error)}; give another folder with --runs")
     return folder.resolve()
 
 

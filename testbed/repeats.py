@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from capture.process import explained
 from emulation.backends.base import Backend, BackendError, Observer
 from emulation.scenario.runfolder import STAMP, RunFolder, new_folder
 from emulation.scenario.scenario import Scenario
@@ -67,7 +68,7 @@ def make_folder(out: Path | None, runs: Path, scenario: Scenario) -> Path:
         if any(out.iterdir()):
             raise AgreeError(f"{out} is not empty: name another folder with --out")
     except OSError as error:
-        raise AgreeError(f"cannot write in {out or runs}: {error.strerror}") from None
+        raise AgreeError(f"cannot write in {out or runs}: {explained(error)}") from None
     return out
 
 

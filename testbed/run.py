@@ -190,7 +190,9 @@ def _execute(
     try:
         folder = RunFolder.create(runs, scenario)
     except OSError as error:
-        fail(f"cannot write a run folder under {runs}: {error.strerror}; name another with --runs")
+        fail(
+            f"cannot write a run folder under {runs}: {explained(error)}; name another with --runs"
+        )
     folder.give_to_caller()  # whose analysis writes there
     with Analyst(folder.path) as analyst:
 

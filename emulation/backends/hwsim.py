@@ -63,17 +63,11 @@ class HwsimRun(OwnMediumRun):
 
     def start_access_points(self) -> None:
         points, stations = self.scenario.access_points, self.scenario.stations
-        ssids = sorted({point.ssid for point in points})
-        if len(ssids) > 1:
-            raise BackendError(
-                f"the hwsim backend has one network, not {len(ssids)} ({', '.join(ssids)}): "
-                "give all access points the same ssid"
-            )
         settings = self.state.path / "wifi"
         settings.mkdir()
         home, pids = self.net.aps[0].pid, self.pids()
         self._wifi = InfrastructureNetwork(
-            ssids[0],
+            points[0].ssid,
             self.scenario.radio,
             [Interface(point.name, home, point.port(ACCESS), point.bssid) for point in points],
             [Interface(sta.name, pids[sta.name], sta.interface, sta.mac) for sta in stations],
@@ -121,6 +115,12 @@ class HwsimBackend(Mac80211Backend):
 
     def unsupported(self, scenario: Scenario) -> list[str]:
         lines = super().unsupported(scenario)
+        ssids = sorted({point.ssid for point in scenario.access_points})
+        if len(ssids) > 1:
+            lines.append(
+                f"the hwsim backend has one network, not {len(ssids)} ({', '.join(ssids)}): "
+                "give all access points the same ssid"
+            )
         changed = changed_settings(scenario.radio, scenario.mesh_radio)
         refused = [name for name in changed if name in OF_THE_KERNEL]
         if refused:

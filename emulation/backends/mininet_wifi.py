@@ -47,10 +47,7 @@ class MininetWifiRun(RealTimeRun):
     _positions: PositionThread | None = None
 
     def make_nodes(self) -> AccessPointNetwork:
-        try:
-            settings = settings_of(self.scenario)
-        except NoEqualError as error:
-            raise BackendError(str(error)) from None
+        settings = settings_of(self.scenario)
         if _served():
             raise BackendError(
                 f"a wmediumd is already running (it listens on {SOCKET}): end the other run first"
@@ -143,6 +140,10 @@ class MininetWifiBackend(Mac80211Backend):
 
     def unsupported(self, scenario: Scenario) -> list[str]:
         lines = super().unsupported(scenario)
+        try:
+            settings_of(scenario)
+        except NoEqualError as error:
+            lines.append(str(error))
         of_radio = next((fault for fault in scenario.faults if fault.kind != "crash"), None)
         if of_radio is not None:
             lines.append(

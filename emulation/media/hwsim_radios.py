@@ -191,6 +191,7 @@ class Radios:
                     inside.ask(new)
                     if mode == "managed":
                         return
+                    doing = "bring its interface up"
                     rtnetlink.bring_up(interface)
                     index = socket.if_nametoindex(interface)
                     network = "mesh" if mode == "mesh" else "ad hoc network"

@@ -251,7 +251,7 @@ def configure_devices(net: Any) -> None:
 def configure_node(net: Any, node: Any) -> None:
     """Bring up the devices of a node's radios and set addresses."""
     with network_namespace(node.pid):
-        rtnetlink.bring_up("lo")
+        rtnetlink.send([rtnetlink.link_up("lo")], f"bringing up lo of {node.name}")
         for radio in node.wintfs.values():
             _configure_device(radio)
     alone = getattr(node, "position_was_missing", False) or not net.autoAssociation

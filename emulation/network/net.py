@@ -34,6 +34,7 @@ from mininet.node import Node
 from capture.namespaces import network_namespace
 from emulation.media import rtnetlink
 from emulation.media.device import disable_ipv6
+from emulation.mobility.base import coordinates
 from emulation.network.namespaces import Holder, Namespaces
 from emulation.network.processes import GRACE
 from emulation.network.resolver import ALL_KNOWN
@@ -93,10 +94,7 @@ class Positioned:
 
     def setPosition(self, position: str) -> None:
         """Put it at 'x,y,z', metres; it stays there."""
-        try:
-            x, y = (float(part) for part in position.split(",")[:2])
-        except ValueError:
-            raise ValueError(f"{position!r} is not a position: give 'x,y,z' in metres") from None
+        x, y, _ = coordinates(position)
         if self.relocate is None:
             raise ValueError("a node can be moved only while the scenario runs")
         self.relocate(x, y)

@@ -21,7 +21,7 @@ from spark_analysis.papers.figures import Drawn, drawn
 from spark_analysis.papers.published import write_points
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.view import ReproductionView
-from spark_analysis.papers.wording import LEGEND, duration_of, seeds_of
+from spark_analysis.papers.wording import LEGEND, clipped, duration_of, seeds_of
 from spark_analysis.report import svg
 from spark_analysis.report.quantities import count
 
@@ -64,11 +64,6 @@ def page_lines(
     lines += _figures(figures, folder)
     lines += _turned(view, LINES - len(lines), folder)
     return [clipped(line, WIDTH) for line in lines[:LINES]]
-
-
-def clipped(text: str, most: int) -> str:
-    """Return a text of at most so many characters, cut after a word."""
-    return text if len(text) <= most else f"{text[: most - 1].rpartition(' ')[0]}…"
 
 
 def _head(view: ReproductionView, folder: str, command: str) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from textwrap import shorten
 from typing import Any, Final
 
 from spark_analysis.papers.answer import answer
@@ -13,7 +12,7 @@ from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.paper import Axis, Variation
 from spark_analysis.papers.remarks import clearness, reason, remarks, turns
 from spark_analysis.papers.results import Judged, Reproduction, made_by
-from spark_analysis.papers.wording import JOINT, MARKS, measured, why
+from spark_analysis.papers.wording import JOINT, MARKS, clipped, measured, why
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import TextTable
 
@@ -71,8 +70,7 @@ class ReproductionView:
         """The commits that made the points; empty if none is known."""
         self.failures = tuple(f"{point}: {reason}" for point, reason in result.failures.items())
         self.problems = tuple(
-            f"{point}: {shorten(what, LONGEST, placeholder=' …')}"
-            for point, what in result.problems.items()
+            f"{point}: {clipped(what, LONGEST)}" for point, what in result.problems.items()
         )
         """Those of runs, each in a line; the points have all of it."""
         self.variations = tuple((way.variation, why(way.variation)) for way in result.judged)

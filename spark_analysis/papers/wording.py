@@ -67,3 +67,8 @@ def why(variation: Variation) -> str:
     if not variation.added:
         return variation.why
     return f"{variation.why} Added after results had been seen: {variation.added}"
+
+
+def clipped(text: str, most: int) -> str:
+    """Return a text of at most so many characters, cut after a word."""
+    return text if len(text) <= most else f"{text[: most - 1].rpartition(' ')[0]}…"

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.realtime import estimate, routing
-from emulation.backends.realtime.node_apps import MODULE
+from emulation.backends.realtime.node_apps import MODULE, TIME_NAMESPACE
 from emulation.backends.realtime.run import HELPERS, RealTimeRun
 from emulation.network import processes, switches
 from emulation.network.interrupts import Interrupts
@@ -70,6 +70,13 @@ class RealTimeBackend:
         missing += filter(None, map(routing.obstacle, scenarios))
         if any(scenario.mqtt for scenario in scenarios):
             missing += filter(None, [lacks_mqtt()])
+        faults = (fault for scenario in scenarios for fault in scenario.faults)
+        clock = next((fault for fault in faults if fault.kind == "clock"), None)
+        if clock is not None and not TIME_NAMESPACE.exists():
+            missing.append(
+                f"{clock.text}: this kernel has no time namespaces (CONFIG_TIME_NS): leave it out, "
+                "or run with --backend virtual"
+            )
         return [*dict.fromkeys(missing)]
 
     def radio_obstacles(self) -> list[str]:
@@ -104,6 +111,7 @@ class RealTimeBackend:
         )
         if warning is not None:
             observer.problem(warning)
+        routing.versions_of(scenario)  # is remembered; later nodes would wait for it
         processes.sweep()
         self.prepare()
         with Interrupts() as interrupts:

@@ -73,16 +73,7 @@ class NodeApps(dict[str, Process]):
             self._brokers.write_text(json.dumps(listed) + "\n", encoding="utf-8")
 
     def load(self) -> None:
-        """Begin loading the modules of a node app and its protocol.
-
-        Raises `BackendError` if node apps cannot have the clocks of the scenario.
-        """
-        clock = next((fault for fault in self._scenario.faults if fault.kind == "clock"), None)
-        if clock is not None and not TIME_NAMESPACE.exists():
-            raise BackendError(
-                f"{clock.text}: this kernel has no time namespaces (CONFIG_TIME_NS): leave it out, "
-                "or run with --backend virtual"
-            )
+        """Begin loading the modules of a node app and its protocol."""
         system = registry.SYSTEMS[self._scenario.protocol.name]
         modules = [f"{MODULE}.__main__", system.module, *system.service.modules]
         with (self._folder.logs / LOG).open("ab") as log:

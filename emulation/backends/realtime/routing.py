@@ -68,7 +68,7 @@ def _versions(system: str, routing: str) -> Mapping[str, str]:
 
     service = registry.MIDDLEWARE[system].service
     assert issubclass(service, Middleware)
-    packages = metadata.packages_distributions()
+    packages = _packages()
     names = {name for module in service.modules for name in packages.get(_root(module), ())}
     versions = {name: metadata.version(name) for name in sorted(names)}
     programs = [*service.programs, *(DAEMONS[kind] for kind in DAEMONS if kind == routing)]
@@ -77,8 +77,13 @@ def _versions(system: str, routing: str) -> Mapping[str, str]:
         done = subprocess.run(
             ["dpkg-query", "-W", "-f", form, *programs], capture_output=True, text=True, check=False
         )
-        versions |= dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+        known = (line.partition(" ") for line in done.stdout.splitlines())
+        versions |= {name: installed for name, _, installed in known if installed}
     return versions
+
+
+_packages: Final = functools.cache(metadata.packages_distributions)
+"""Which packages of Python a module is in; it takes a tenth of a second."""
 
 
 def _root(module: str) -> str:

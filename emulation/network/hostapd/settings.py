@@ -20,7 +20,6 @@ from emulation.radio.spec import RadioSpec
 
 BEACON_INTERVAL: Final = 100
 """Time units of 1,024 µs between beacons, as is usual for access points."""
-BEACONS: Final = range(15, 65_536)
 """Beacon intervals that hostapd accepts."""
 ALWAYS_DBM: Final = -30
 """Signal of a station's access point below which it looks for a better one: nearly any."""
@@ -58,7 +57,6 @@ def hostapd_settings(
     radio: RadioSpec,
     control: Path,
     *,
-    beacon_interval: int = BEACON_INTERVAL,
     isolate: bool = False,
 ) -> str:
     """Return hostapd's configuration of one access point.
@@ -67,8 +65,6 @@ def hostapd_settings(
     up to the owner of the interface instead of being relayed by the access point itself.  Raises
     `SettingsError`.
     """
-    if beacon_interval not in BEACONS:
-        raise SettingsError(f"a beacon interval is from 15 to 65535, not {beacon_interval}")
     rates, basic = _rates(radio)
     lines = {
         "interface": interface,
@@ -77,7 +73,7 @@ def hostapd_settings(
         "ssid2": _ssid(ssid),
         "hw_mode": _mode(radio),
         "channel": supported_channel(radio.frequency_mhz),
-        "beacon_int": beacon_interval,
+        "beacon_int": BEACON_INTERVAL,
         "supported_rates": _tenths(rates),
         "basic_rates": _tenths(basic),
         "ieee80211n": int(radio.standard == "n"),

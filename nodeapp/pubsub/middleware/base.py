@@ -248,7 +248,7 @@ class Middleware(Service):
 def _importable(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # the package that it is in
+    except ImportError:  # of the package that it is in
         return False
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from emulation.backends.base import BackendError
 from emulation.backends.realtime.backend import RealTimeBackend
 from emulation.backends.realtime.mininet_run import MininetRun
+from emulation.scenario.scenario import Scenario
 
 
 class LanRun(MininetRun):
@@ -42,6 +43,9 @@ class LanBackend(RealTimeBackend):
     summary = "real processes and kernel stack; all stations on one Ethernet, without a radio"
     run_type = LanRun
 
-    def access_point_obstacles(self) -> list[str]:
-        """Return that there are no access points."""
-        return ["the lan backend has no access points: use another backend"]
+    def unsupported(self, scenario: Scenario) -> list[str]:
+        """Return that there are no access points, and what the others of its kind lack."""
+        lines = super().unsupported(scenario)
+        if scenario.access_points:
+            lines.append("the lan backend has no access points: use another backend")
+        return lines

@@ -263,7 +263,7 @@ def test_a_rendezvous_outlives_a_crash_and_the_emptying_of_its_cell(tmp_path: Pa
 def test_a_kernel_without_time_namespaces_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = "emulation.backends.realtime.node_apps.TIME_NAMESPACE"
+    where = "emulation.backends.realtime.backend.TIME_NAMESPACE"
     monkeypatch.setattr(where, tmp_path / "none")
     scenario = quiet(faults="clock sta1 ahead 60 at 0")
     folder = RunFolder.create(tmp_path, scenario)

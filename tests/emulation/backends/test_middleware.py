@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -88,6 +89,20 @@ PACKAGES = {
     "dds": {"cyclonedds"},
 }
 """Whose versions a run records."""
+
+
+def test_a_package_that_is_known_but_not_installed_has_no_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = tmp_path / "dpkg-query"
+    query.write_text("#!/bin/sh\necho 'mosquitto '; echo 'babeld 1.12'\n", encoding="utf-8")
+    query.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    routing._versions.cache_clear()
+    versions = routing.versions_of(scenario("mqtt", routing="babel"))
+    routing._versions.cache_clear()
+    assert versions["babeld"] == "1.12"
+    assert "mosquitto" not in versions
 
 
 @pytest.mark.root

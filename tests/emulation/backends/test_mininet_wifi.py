@@ -65,7 +65,7 @@ def test_a_machine_without_it_is_told_before_anything_starts(tmp_path: Path) -> 
     observer = Quiet()
     with pytest.raises(BackendError) as refused:
         backend.execute(scenario, RunFolder.create(tmp_path, scenario), observer)
-    assert str(refused.value) == backend.obstacles()[0]
+    assert str(refused.value) == backend.obstacles(scenario)[0]
     assert not observer.said
 
 

@@ -378,7 +378,7 @@ def test_a_small_reproduction_runs_and_is_not_run_again(
     made = version().rpartition("commit ")[2]
     assert f"The points were made by commit {made}.\n" in text
     assert f"Runs with problems: 1\n\n- {point}: <broke>: sta0, " in text
-    assert "sta10, …\n" in text, "what names many nodes is cut"
+    assert "sta10,…\n" in text, "what names many nodes is cut"
     assert "sta49" not in text
     _check_packed(tmp_path, sorted(shared)[0])
     # Those who take the points are told as well.

@@ -72,12 +72,6 @@ def test_an_ssid_of_the_wrong_length_is_refused(ssid: str) -> None:
         supplicant_settings(ssid, RadioSpec(), FOLDER)
 
 
-@pytest.mark.parametrize("interval", [0, 14, 65_536])
-def test_a_beacon_interval_out_of_range_is_refused(interval: int) -> None:
-    with pytest.raises(SettingsError, match="from 15 to 65535"):
-        point(beacon_interval=interval)
-
-
 def test_a_station_looks_on_one_channel_and_roams_only_if_told() -> None:
     text = supplicant_settings("mesh", RadioSpec(frequency_mhz=2437), FOLDER)
     assert "\tscan_freq=2437\n" in text
