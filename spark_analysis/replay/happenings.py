@@ -56,15 +56,20 @@ def handover_marks(
 ) -> list[dict[str, Any]]:
     """Return handovers (time in seconds, station, old, new) as marks of a replay."""
     return [
-        {
-            "time": round(time, 3),
-            "until": round(time, 3),
-            "text": f"{names[station]} hands over from {names[old]} to {names[new]}",
-            "nodes": [station],
-            "kind": "handover",
-        }
+        handover_mark(time, station, names[station], names[old], names[new])
         for time, station, old, new in handovers
     ]
+
+
+def handover_mark(time: float, node: int, station: str, old: str, new: str) -> dict[str, Any]:
+    """Return a handover of a node, seconds, as a mark of a replay, with the names to show."""
+    return {
+        "time": round(time, 3),
+        "until": round(time, 3),
+        "text": f"{station} hands over from {old} to {new}",
+        "nodes": [node],
+        "kind": "handover",
+    }
 
 
 def legend(window: float, *, access_points: bool) -> str:

@@ -15,6 +15,7 @@ import pandas as pd
 from emulation.mn.recording import PERIOD, REPEAT
 from spark_analysis.measures.script import ScriptTables
 from spark_analysis.replay.data import METRE, MOST_BUCKETS, TICKS
+from spark_analysis.replay.happenings import handover_mark
 from spark_analysis.replay.packing import interleaved, packed
 from spark_analysis.report.quantities import printable
 
@@ -141,14 +142,8 @@ def _marks(
     for time, *interfaces in zip(*columns, strict=True):
         node = node_of.get(interfaces[0])
         if node is not None and all(name in radios for name in interfaces):
-            station, old, new = (printable(radios[name]["node"]) for name in interfaces)
-            yield {
-                "time": round(time, 3),
-                "until": round(time, 3),
-                "text": f"{station} hands over from {old} to {new}",
-                "nodes": [node],
-                "kind": "handover",
-            }
+            names = (printable(radios[name]["node"]) for name in interfaces)
+            yield handover_mark(time, node, *names)
 
 
 def _load(
