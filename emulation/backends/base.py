@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -39,6 +39,11 @@ class Unwatched:
     def elapsed(self, seconds: float) -> None: ...
 
     def problem(self, text: str) -> None: ...
+
+
+def lacking(backend: Backend, scenarios: Iterable[Scenario]) -> list[str]:
+    """Return what of scenarios a backend lacks on any machine, each line once."""
+    return [*dict.fromkeys(line for one in scenarios for line in backend.unsupported(one))]
 
 
 class FaultMaker(Protocol):

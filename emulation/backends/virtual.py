@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from capture.process import explained
-from emulation.backends.base import BackendError, LiveRun, Observer
+from emulation.backends.base import BackendError, LiveRun, Observer, lacking
 from emulation.backends.defects import Defects
 from emulation.network.interrupts import Interrupts
 from emulation.radio.losses import LossLog
@@ -46,7 +46,7 @@ class VirtualBackend:
 
     def obstacles(self, *scenarios: Scenario) -> list[str]:
         """Return what of the scenarios is unsupported: nothing beyond Python is needed."""
-        return [*dict.fromkeys(line for one in scenarios for line in self.unsupported(one))]
+        return lacking(self, scenarios)
 
     def execute(
         self,

@@ -152,16 +152,13 @@ class RunFolder:
         really began, in Unix seconds, if that differs.  `versions` are of third-party programs.
         """
         began = epoch_ns / 1e9 if started is None else started
-        machine = here()
         record = RunRecord(
             backend=backend,
             started=_in_words(began),
             epoch_ns=epoch_ns,
             ended=ended,
             wall_seconds=round(wall_seconds, 3),
-            host=machine.host,
-            versions={**machine.versions, **(versions or {})},
-            code=machine.code,
+            **dict(here(versions)),
             problems=tuple(problems),
             defects=defects,
             lasted=None if lasted is None else round(lasted, 3),
@@ -426,9 +423,10 @@ def new_folder(root: Path, name: str) -> Path:
         path = root / f"{name}-{number}"
 
 
-def here() -> Provenance:
-    """Return the facts about this machine and this version."""
-    return Provenance(host=_host_facts(), versions=_package_versions(), code=code())
+def here(others: Mapping[str, str] | None = None) -> Provenance:
+    """Return the facts about this machine and this version; `others` are further versions."""
+    versions = _package_versions() | dict(others or {})
+    return Provenance(host=_host_facts(), versions=versions, code=code())
 
 
 def _host_facts() -> dict[str, str | int | float]:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.backends.base import Backend, BackendError, LiveRun, Observer
+from emulation.backends.base import Backend, BackendError, LiveRun, Observer, lacking
 from emulation.errors import VmError
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
@@ -183,8 +183,7 @@ class GuestReports:
 
 def vm_obstacles(backend: Backend, scenarios: Iterable[Scenario]) -> list[str]:
     """Return why this machine cannot boot a virtual one for scenarios, one line each."""
-    lines = [line for scenario in scenarios for line in backend.unsupported(scenario)]
-    return [*dict.fromkeys([*lines, *filter(None, [tools.obstacle()])])]
+    return [*lacking(backend, scenarios), *filter(None, [tools.obstacle()])]
 
 
 def _parsed(line: bytes) -> Any:

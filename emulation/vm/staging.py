@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from capture.process import start_of
+from emulation.scenario.runfolder import new_folder
 
 PREFIX: Final = ".vm-"
 
@@ -25,16 +26,7 @@ class Staging:
     def __init__(self, runs: Path) -> None:
         """Make the folder.  Raises OSError if `runs` cannot be written."""
         me = os.getpid()
-        runs.mkdir(parents=True, exist_ok=True)
-        stem = f"{PREFIX}{me}-{start_of(me)}"
-        number = 1
-        while True:
-            self.path = runs / f"{stem}-{number}"
-            try:
-                self.path.mkdir()
-                break
-            except FileExistsError:  # several machines of one process
-                number += 1
+        self.path = new_folder(runs, f"{PREFIX}{me}-{start_of(me)}")
         self.runs = runs
         self.folders: list[Path] = []
         """Run folders that have been moved."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from emulation.backends.base import BackendError, LiveRun, Observer
+from emulation.backends.base import BackendError, LiveRun, Observer, lacking
 from emulation.backends.realtime import estimate, routing
 from emulation.backends.realtime.node_apps import MODULE, TIME_NAMESPACE
 from emulation.backends.realtime.run import HELPERS, RealTimeRun
@@ -57,7 +57,7 @@ class RealTimeBackend:
 
     def obstacles(self, *scenarios: Scenario) -> list[str]:
         """Return why this machine cannot run the backend, and scenarios on it, and what to do."""
-        missing = [line for scenario in scenarios for line in self.unsupported(scenario)]
+        missing = lacking(self, scenarios)
         if os.geteuid() != 0:
             missing.append("needs root: run it with sudo")
         missing += self.radio_obstacles()

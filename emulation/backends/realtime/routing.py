@@ -69,9 +69,10 @@ def _versions(system: str, routing: str) -> Mapping[str, str]:
     service = registry.MIDDLEWARE[system].service
     assert issubclass(service, Middleware)
     packages = _packages()
-    names = {name for module in service.modules for name in packages.get(_root(module), ())}
+    roots = {module.partition(".")[0] for module in service.modules}
+    names = {name for root in roots for name in packages.get(root, ())}
     versions = {name: metadata.version(name) for name in sorted(names)}
-    programs = [*service.programs, *(DAEMONS[kind] for kind in DAEMONS if kind == routing)]
+    programs = [*service.programs, *filter(None, [DAEMONS.get(routing)])]
     if programs and shutil.which("dpkg-query") is not None:
         form = "${Package} ${Version}\n"
         done = subprocess.run(
@@ -84,10 +85,6 @@ def _versions(system: str, routing: str) -> Mapping[str, str]:
 
 _packages: Final = functools.cache(metadata.packages_distributions)
 """Which packages of Python a module is in; it takes a tenth of a second."""
-
-
-def _root(module: str) -> str:
-    return module.partition(".")[0]
 
 
 class IpRouting:

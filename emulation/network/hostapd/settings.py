@@ -20,7 +20,6 @@ from emulation.radio.spec import RadioSpec
 
 BEACON_INTERVAL: Final = 100
 """Time units of 1,024 µs between beacons, as is usual for access points."""
-"""Beacon intervals that hostapd accepts."""
 ALWAYS_DBM: Final = -30
 """Signal of a station's access point below which it looks for a better one: nearly any."""
 MAX_SSID: Final = 32
