@@ -11,6 +11,7 @@ unless another check fails.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -32,8 +33,10 @@ CLIENTS: Final = 20_000
 STARVED: Final = 200_000
 """Microseconds above which that is more than a caution: processes that wait so long for a
 processor delay frames too, before the medium reads them."""
+SAMPLE: Final = 1.0
+"""Seconds between samples of the load, at least."""
 BUSY: Final = 95.0
-"""Percent of all cores from which a second counts as saturated."""
+"""Percent of all cores from which a sample counts as saturated."""
 NAMED: Final = 4
 """Most processes named as the cause of a busy machine."""
 FEWER = "use fewer nodes or a lower message rate, or, in real time, a machine with more cores"
@@ -56,7 +59,7 @@ def _check(
 
 
 class CpuSampler:
-    """Shares of the machine's processors in use, one sample per call.
+    """Shares of the machine's processors in use, at most one sample a second.
 
     Processes at lower than normal priority do not count: they give way to the emulation.
     """
@@ -65,9 +68,14 @@ class CpuSampler:
         self.samples: list[float] = []
         self._before = _processor_time()
         psutil.cpu_times_percent()
+        self._sampled = time.monotonic()
 
     def sample(self) -> None:
-        """Record the share since the last call."""
+        """Record the share since the last sample, or since the start, if that is a second ago."""
+        now = time.monotonic()
+        if now - self._sampled < SAMPLE:
+            return
+        self._sampled = now
         used = psutil.cpu_times_percent()
         self.samples.append(100.0 - used.idle - used.iowait - used.nice)
 

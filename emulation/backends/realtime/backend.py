@@ -111,7 +111,6 @@ class RealTimeBackend:
         )
         if warning is not None:
             observer.problem(warning)
-        routing.versions_of(scenario)  # is remembered; later nodes would wait for it
         processes.sweep()
         self.prepare()
         with Interrupts() as interrupts:

@@ -12,7 +12,6 @@ batmand broadcasts, and has tables of routes of its own.
 
 from __future__ import annotations
 
-import functools
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -59,16 +58,13 @@ def obstacle(scenario: Scenario) -> str | None:
 def versions_of(scenario: Scenario) -> Mapping[str, str]:
     """Return the versions of a scenario's middleware and routing by package, as far as known."""
     routing = routing_of(scenario)
-    return {} if routing is None else _versions(scenario.protocol.name, routing)
-
-
-@functools.cache
-def _versions(system: str, routing: str) -> Mapping[str, str]:
+    if routing is None:
+        return {}
     from nodeapp.pubsub.middleware.base import Middleware  # asyncio, which not all runs need
 
-    service = registry.MIDDLEWARE[system].service
+    service = registry.MIDDLEWARE[scenario.protocol.name].service
     assert issubclass(service, Middleware)
-    packages = _packages()
+    packages = metadata.packages_distributions()
     roots = {module.partition(".")[0] for module in service.modules}
     names = {name for root in roots for name in packages.get(root, ())}
     versions = {name: metadata.version(name) for name in sorted(names)}
@@ -81,10 +77,6 @@ def _versions(system: str, routing: str) -> Mapping[str, str]:
         known = (line.partition(" ") for line in done.stdout.splitlines())
         versions |= {name: installed for name, _, installed in known if installed}
     return versions
-
-
-_packages: Final = functools.cache(metadata.packages_distributions)
-"""Which packages of Python a module is in; it takes a tenth of a second."""
 
 
 class IpRouting:

@@ -128,6 +128,7 @@ class RealTimeRun(ABC):
         self.faults = Faults(scenario, *controls, self._kill, self._start_again)
         """Injects the scenario's faults, and others on demand."""
         self._cpu = CpuSampler()
+        self._versions = versions_of(scenario)
         self._began = time.monotonic()
 
     # -- hooks ---------------------------------------------------------------------------------
@@ -340,13 +341,9 @@ class RealTimeRun(ABC):
 
     def watch_until_end(self) -> None:
         """Wait for the scenario's end.  Raises `BackendError` if the emulation itself dies."""
-        sampled = time.monotonic()
         while (now := self.now()) < self.scenario.duration:
             self.interrupts.check()
             self.observer.elapsed(max(0.0, now))
-            if time.monotonic() - sampled >= 1.0:
-                sampled = time.monotonic()
-                self._cpu.sample()
             self._check()
             time.sleep(max(0.0, min(POLL, min(self.scenario.duration, self.faults.next) - now)))
         self._watchdog.await_signs()
@@ -361,11 +358,7 @@ class RealTimeRun(ABC):
         failures: list[BackendError] = []
 
         def watch() -> None:
-            sampled = 0.0
             while not finished.wait(max(0.0, min(POLL, self.faults.next - self.now()))):
-                if time.monotonic() - sampled >= 1.0:
-                    sampled = time.monotonic()
-                    self._cpu.sample()
                 try:
                     self._check()
                 except BackendError as error:
@@ -389,6 +382,7 @@ class RealTimeRun(ABC):
         self.nodes.check()
         self.helpers.check(("driver",) if self.now() >= self.scenario.duration else ())
         if self.epoch:
+            self._cpu.sample()
             self.faults.pass_time(self.now())
         self._defect_logs.look([*self.nodes])
         for name, line, error in self.nodes.deaths():
@@ -491,7 +485,7 @@ class RealTimeRun(ABC):
             problems=self.problems + self.defects.problems(),
             defects=self.defects.record(),
             lasted=self._lasted,
-            versions=versions_of(self.scenario),
+            versions=self._versions,
         )
 
 

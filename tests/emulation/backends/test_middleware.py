@@ -98,9 +98,7 @@ def test_a_package_that_is_known_but_not_installed_has_no_version(
     query.write_text("#!/bin/sh\necho 'mosquitto '; echo 'babeld 1.12'\n", encoding="utf-8")
     query.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    routing._versions.cache_clear()
     versions = routing.versions_of(scenario("mqtt", routing="babel"))
-    routing._versions.cache_clear()
     assert versions["babeld"] == "1.12"
     assert "mosquitto" not in versions
 

@@ -72,6 +72,16 @@ def test_what_neither_delays_nor_loses_a_frame_is_a_caution(
     assert lost.kept_real_time is False
 
 
+def test_the_load_is_sampled_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    cpu = CpuSampler()
+    for _ in range(25):
+        now += 0.125
+        cpu.sample()
+    assert len(cpu.samples) == 3
+
+
 def test_a_busy_machine_is_explained_by_its_processes() -> None:
     cpu = CpuSampler()
     said, end = "", time.process_time() + 10.0
