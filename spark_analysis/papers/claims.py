@@ -144,8 +144,7 @@ def trend(values: pd.Series[float], axis: str) -> pd.Series[float]:
     """Return by how much values grow from the lowest to the highest value of an axis.
 
     That is the slope of the least-squares line through all values of one seed, times the extent of
-    the axis.  Seeds with values at only one point of it are left out.  The series has an index of
-    the seeds.
+    the axis.  Seeds that lack a point of it are left out.  The series has an index of the seeds.
     """
     if values.empty:
         return values.groupby(level=[SEED]).mean()
@@ -153,12 +152,12 @@ def trend(values: pd.Series[float], axis: str) -> pd.Series[float]:
     lines: dict[tuple[Any, ...], list[int]] = {}
     for row, key in enumerate(_levels(values, (SEED,))):
         lines.setdefault(key, []).append(row)
-    extent = float(np.nanmax(at) - np.nanmin(at))
+    extent, points = float(np.ptp(at)), len(set(at))
     heights = values.to_numpy(float)
     growth = {}
     for key, rows in sorted(lines.items()):
-        off = at[rows] - at[rows].mean()
-        if np.ptp(at[rows]) > 0:
+        if points > 1 and len(set(at[rows])) == points:
+            off = at[rows] - at[rows].mean()
             slope = off @ (heights[rows] - heights[rows].mean()) / (off @ off)
             growth[key] = float(slope) * extent
     index = pd.MultiIndex.from_tuples(list(growth), names=[SEED])

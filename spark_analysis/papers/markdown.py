@@ -136,7 +136,7 @@ def _turned(view: ReproductionView, room: int, folder: str) -> list[str]:
         return []
     head = ["## Variations that turn a verdict", ""]
     if not view.turned:
-        return [*head, "None of those that were run."]
+        return [*head, view.none_turned]
     fit = room - len(head) - 5
     rows = [
         [name, clipped(text, WIDTH - len(name) - 10)] for name, text in view.turned[: max(fit, 0)]

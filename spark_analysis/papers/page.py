@@ -99,8 +99,8 @@ def turned_table(view: ReproductionView) -> TextTable:
     """Return the variations that turn a verdict."""
     rows = [[name, text] for name, text in view.turned]
     head = ["variation", "claims, from and to"]
-    empty = "None of those that were run."
-    return TextTable("Variations that turn a verdict", "", head, rows, words=2, empty=empty)
+    title = "Variations that turn a verdict"
+    return TextTable(title, "", head, rows, words=2, empty=view.none_turned)
 
 
 def write_page(result: Reproduction, shown: Sequence[Drawn], path: Path) -> Path:

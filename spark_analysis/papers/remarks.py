@@ -106,16 +106,19 @@ def _itself(finding: Finding, judged: Judged) -> str:
 
 def _turns(finding: Finding, variations: Sequence[Judged]) -> list[str]:
     """Return which variations turn the verdict or, if none does, which moves what decides most."""
-    turned, unturned, moves = [], [], []
+    turned: list[str] = []
+    unturned: list[str] = []
+    undecided: list[str] = []
+    moves = []
     for judged in variations:
         before, after = _same(finding, judged.base), _same(finding, judged.findings)
-        if before is None or after is None:
+        if before is None or after is None or not after.comparisons:
             continue
         name = judged.variation.name
         if {before.verdict, after.verdict} == OPPOSITE:
             turned.append(f"{name}: {_change(before, after)}")
         else:
-            unturned.append(name)
+            (undecided if after.verdict is Verdict.OPEN else unturned).append(name)
         move = _move(deciding(before), after)
         if move is not None:
             moves.append((*move, name))
@@ -124,6 +127,8 @@ def _turns(finding: Finding, variations: Sequence[Judged]) -> list[str]:
         texts.append(f"Turned by {'; '.join(turned)}.")
     if unturned:
         texts.append(f"Not turned by {', '.join(unturned)}.")
+    if undecided:
+        texts.append(f"Not decided with {', '.join(undecided)}.")
     if moves and not turned:
         _, text, name = max(moves)
         texts.append(f"Moved most by {name}: {text}.")

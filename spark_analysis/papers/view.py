@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from spark_analysis.papers.answer import answer
-from spark_analysis.papers.claims import Claim
+from spark_analysis.papers.claims import Claim, Verdict
 from spark_analysis.papers.paper import Axis, Variation
 from spark_analysis.papers.remarks import clearness, reason, remarks, turns
 from spark_analysis.papers.results import Judged, Reproduction, made_by
@@ -140,6 +140,15 @@ class ReproductionView:
             if texts:
                 rows.append((variation.variation.name, ", ".join(texts)))
         return rows
+
+    @property
+    def none_turned(self) -> str:
+        """What to say if no variation turns a verdict."""
+        findings = [finding for judged in self.result.judged[1:] for finding in judged.findings]
+        verdicts = [finding.verdict for finding in findings if finding.comparisons]
+        undecided = verdicts.count(Verdict.OPEN)
+        but = f"; {undecided} of {len(verdicts)} verdicts with them are not decided"
+        return f"None of those that were run{but if undecided else ''}."
 
     def title(self, study: str) -> str:
         """Return what a study is called on a page."""

@@ -150,14 +150,14 @@ def test_a_factor_without_pairs_or_draws_is_open() -> None:
 
 def test_a_trend_is_the_growth_along_the_line_of_each_draw() -> None:
     values = pd.Series(
-        [0.0, 1.0, 2.0, 5.0, 5.0, 5.0, 7.0],
+        [0.0, 1.0, 2.0, 5.0, 5.0, 5.0, 7.0, 8.0],
         index=pd.MultiIndex.from_tuples(
-            [(10, 1), (20, 1), (30, 1), (10, 2), (20, 2), (30, 2), (10, 3)],
+            [(10, 1), (20, 1), (30, 1), (10, 2), (20, 2), (30, 2), (10, 3), (20, 3)],
             names=["speed", "seed"],
         ),
     )
     found = trend(values, "speed")
-    assert found.to_dict() == pytest.approx({(1,): 2.0, (2,): 0.0})  # the third has one speed
+    assert found.to_dict() == pytest.approx({(1,): 2.0, (2,): 0.0})  # the third lacks a speed
     single = pd.MultiIndex.from_tuples([(0.1, 1)] * 3, names=["speed", "seed"])
     once = pd.Series([1.0, 2.0, 3.0], index=single)
     assert trend(once, "speed").empty

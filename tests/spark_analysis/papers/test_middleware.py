@@ -32,7 +32,14 @@ def world(**changes: float) -> pd.DataFrame:
             {**over, "protocol": system, "speed": speed, "fall": slow * (speed > 1)}
             for speed in (1.0, 20.0)
         ]
-        over = {"study": "faults", "nodes": 20, "speed": 2.0, "protocol": system, "recovered": 1.0}
+        over = {
+            "study": "faults",
+            "nodes": 20,
+            "speed": 2.0,
+            "protocol": system,
+            "recovered": 1.0,
+            "recovery": 3.0,
+        }
         gone = 0.3 if system == "mqtt" else 0.1
         rows += [{**over, "faults": fault, "fall": gone} for fault in FAULTS]
     points = []
@@ -117,6 +124,19 @@ def test_who_loses_more_by_the_broker_s_station_does_not_outlive_it(
     points.loc[own & (points["study"] == "stations"), "delivery_ratio"] = 0.5
     if claim == "outlives":
         assert verdicts(points)[claim] is Verdict.HOLDS, "one that loses much anyway is passed over"
+
+
+def test_faults_that_do_no_harm_are_told_from_those_that_it_comes_back_from() -> None:
+    points = world()
+    own = points[(points["protocol"] == "zenoh") & (points["study"] == "faults")]
+    points.loc[own.index[:4], "recovery"] = 0.0
+    points.loc[own.index[4], ["recovered", "recovery"]] = [0.0, float("nan")]
+    (back,) = [f for f in judge(PAPER.claims, points) if f.claim.key == "back"]
+    (zenoh,) = [part for part in back.comparisons if part.text.startswith("Zenoh")]
+    assert zenoh.note == (
+        f"{len(own)} of {len(own)} faults have a verdict, 4 do no harm; "
+        f"it comes back after {len(own) - 5} of the rest"
+    )
 
 
 def test_runs_that_lost_real_time_are_judged_apart_beside() -> None:
