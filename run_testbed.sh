@@ -249,7 +249,7 @@ setup_for_tests() { # without root, tests of the dissector, of figures for print
     pip_install "$venv" "$project/requirements/dev.lock" || fail "pip failed; see $log"
     finish
     if [ "$(id -u)" = 0 ]; then
-        install_with mqtt,babel,batman,amqtt
+        install_with mqtt,babel,batman,mqtt-clients
     fi
 }
 
@@ -262,14 +262,14 @@ install_with() { # NAME,...: middlewares, and what routes beneath them
             babel) known=1; install_daemons babeld ;;
             batman) known=1; install_daemons batmand ;;
             nats) known=1; install_daemons nats-server ;;
-            zeromq | zenoh | dds | gossipsub | amqtt) known=1 ;;
-            *) fail "there is no $name to set up: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, babel, batman" ;;
+            zeromq | zenoh | dds | gossipsub | mqtt-clients) known=1 ;;
+            *) fail "there is no $name to set up: mqtt, zeromq, zenoh, dds, nats, gossipsub, mqtt-clients, babel, batman" ;;
         esac
         if [ -e "$project/requirements/$name.lock" ]; then
             pip_install "$venv" "$project/requirements/$name.lock" || fail "pip failed; see $log"
         fi
     done
-    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, babel, batman"
+    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: mqtt, zeromq, zenoh, dds, nats, gossipsub, mqtt-clients, babel, batman"
 }
 
 install_daemons() { # runs start them for themselves: Debian's own services stay off

@@ -28,7 +28,7 @@ from nodeapp import gps, link_status
 from nodeapp.addressing import address_of, node_of
 from nodeapp.auth import Seal, is_sealed
 from nodeapp.budget import Budgets
-from nodeapp.client_port import Address, ClientTable
+from nodeapp.client_port import RECEIVE_BUFFER, Address, ClientTable
 from nodeapp.events import Event
 from nodeapp.geometry import Point
 from nodeapp.host import Position, Timer
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 LIMITED_BROADCAST: Final = "255.255.255.255"
 """All neighbours, with any netmask of the interface (RFC 919); the socket is bound to a device."""
-RECEIVE_BUFFER: Final = 4 << 20
-"""Bytes asked for on each socket: bursts wait there while the processor is busy."""
 BATCH: Final = 64
 """Datagrams read before the loop's timers and the other socket have their turn."""
 TRACEBACKS: Final = 20
@@ -483,7 +481,7 @@ async def run(options: NodeOptions) -> None:
     log.info("node %d runs %s on %s", options.node_id, options.protocol, options.interface)
     try:
         if options.mqtt:
-            from nodeapp.mqtt.front import Front  # amqtt need not be installed
+            from nodeapp.mqtt.front import Front  # mqtt5 need not be installed
 
             node.front = await Front.open(options.node_id)
         await node.ended

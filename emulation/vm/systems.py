@@ -16,7 +16,7 @@ from nodeapp.installation import BUILD
 from nodeapp.pubsub.middleware.base import Middleware
 from nodeapp.pubsub.registry import MIDDLEWARE
 
-BROKER: Final = "amqtt"
+BROKER: Final = "mqtt-clients"
 """What serves clients of MQTT at the nodes."""
 NO_WHEELS: Final = {"gossipsub": "fastecdsa"}
 """What cannot be added to an image, and which package it needs that is not on PyPI as a wheel."""

@@ -1,4 +1,4 @@
-"""PacketStream of MQTT 5 as they come over a connection.
+"""Packets of MQTT as they come over a connection.
 
 Source: OASIS, MQTT Version 5.0, 2019; mqtt5, which parses.  What it lets through although the
 standard calls it malformed is refused here.
@@ -14,21 +14,13 @@ import mqtt5
 from mqtt5 import DisconnectReasonCode, QoS
 
 from nodeapp.events import MAX_EVENT
+from nodeapp.mqtt.fields import CONNECT, PacketError, check_texts, malformed, number_at
 
 VERSION: Final = 5
-CONNECT: Final = 0x10
 CONNECT_WAIT: Final = 10.0
 """Seconds within which a connection must begin."""
 MAX_PACKET: Final = MAX_EVENT + 4_000
 """Bytes."""
-
-
-class PacketError(Exception):
-    """A connection ends, by what its client has sent or not; the code is that of DISCONNECT."""
-
-    def __init__(self, code: DisconnectReasonCode, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
 
 
 async def first_bytes(reader: asyncio.StreamReader) -> tuple[bytes, int]:
@@ -47,39 +39,33 @@ async def first_bytes(reader: asyncio.StreamReader) -> tuple[bytes, int]:
         return head, head[-1]
 
 
-def parse(data: memoryview) -> tuple[Any, int] | None:
-    """Return the first packet and its size in bytes; None if not all of it is there.
-
-    Raises `PacketError`.
-    """
+def parse(data: bytes) -> Any:
+    """Return a packet, which is whole.  Raises `PacketError`."""
+    check_texts(data)
     try:
-        packet, size = mqtt5.read(data)
-    except IndexError:
-        return None
-    except ValueError as error:
-        raise PacketError(DisconnectReasonCode.MALFORMED_PACKET, str(error)) from None
-    except BaseException as error:  # how the library says that a string is not UTF-8
-        if type(error).__name__ != "PanicException":
-            raise
-        raise PacketError(DisconnectReasonCode.MALFORMED_PACKET, "not UTF-8") from None
+        packet, size = mqtt5.read(memoryview(data))
+    except (ValueError, IndexError) as error:
+        raise malformed(str(error)) from None
+    if size != len(data):
+        raise malformed("its length is another")
     if isinstance(packet, mqtt5.ConnectPacket) and not _flagged_well(data):
-        raise PacketError(DisconnectReasonCode.MALFORMED_PACKET, "flags of CONNECT")
-    if isinstance(packet, mqtt5.SubscribePacket) and not _optioned_well(packet, data[:size]):
-        raise PacketError(DisconnectReasonCode.MALFORMED_PACKET, "options of SUBSCRIBE")
+        raise malformed("flags of CONNECT")
+    if isinstance(packet, mqtt5.SubscribePacket) and not _optioned_well(packet, data):
+        raise malformed("options of SUBSCRIBE")
     problem = _PROBLEMS.get(type(packet), _no_identifier)(packet)
     if problem is not None:
         raise PacketError(DisconnectReasonCode.PROTOCOL_ERROR, problem)
-    return packet, size
+    return packet
 
 
-def _flagged_well(connect: memoryview) -> bool:
+def _flagged_well(connect: bytes) -> bool:
     """Return whether the reserved flag is 0, and a will that is not there has none."""
-    length = next(at for at in range(1, 5) if connect[at] < 0x80)
-    flags = connect[length + len(b"\0\4MQTT\5") + 1]
+    _, start = number_at(connect, 1)
+    flags = connect[start + len(b"\0\4MQTT\5")]
     return not flags & 0x01 and bool(flags & 0x04 or not flags & 0x38)
 
 
-def _optioned_well(packet: Any, subscribe: memoryview) -> bool:
+def _optioned_well(packet: Any, subscribe: bytes) -> bool:
     """Return whether the reserved bits of a SUBSCRIBE's options, one byte a filter, are 0."""
     at = len(subscribe)
     for topic_filter in reversed(packet.topic_filters):
@@ -127,10 +113,13 @@ _PROBLEMS: Final[dict[type, Callable[[Any], str | None]]] = {
 class PacketStream:
     """The packets of a connection, some bytes of which have been read."""
 
-    def __init__(self, head: bytes, reader: asyncio.StreamReader) -> None:
+    def __init__(
+        self, head: bytes, reader: asyncio.StreamReader, parser: Callable[[bytes], Any]
+    ) -> None:
         self._buffer = head
         self._at = 0
         self._reader = reader
+        self._parse = parser
 
     async def next(self, silence: float | None) -> Any:
         """Return the next packet; None at the end.
@@ -147,19 +136,26 @@ class PacketStream:
 
     async def _next(self) -> Any:
         while True:
-            answer = parse(memoryview(self._buffer)[self._at :])
-            size = len(self._buffer) - self._at if answer is None else answer[1]
-            if size > MAX_PACKET:
-                reason = f"a packet has {MAX_PACKET} bytes at most"
-                raise PacketError(DisconnectReasonCode.PACKET_TOO_LARGE, reason)
-            if answer is not None:
-                self._at += size
-                return answer[0]
+            end = self._end()
+            if end is not None and end <= len(self._buffer):
+                packet, self._at = self._buffer[self._at : end], end
+                return self._parse(packet)
             more = await self._reader.read(MAX_PACKET)
             if not more:
                 return None
             self._buffer = self._buffer[self._at :] + more
             self._at = 0
+
+    def _end(self) -> int | None:
+        """Return where the next packet ends in the buffer; None if that is not known yet."""
+        try:
+            length, start = number_at(self._buffer, self._at + 1)
+        except IndexError:
+            return None
+        if start + length - self._at > MAX_PACKET:
+            reason = f"a packet has {MAX_PACKET} bytes at most"
+            raise PacketError(DisconnectReasonCode.PACKET_TOO_LARGE, reason)
+        return start + length
 
     async def discard(self, seconds: float) -> None:
         """Read what still comes: TCP would drop a last answer if some were unread."""

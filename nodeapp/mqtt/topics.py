@@ -127,9 +127,9 @@ def event_of(publisher: int, sequence: int, message: MqttMessage) -> Event:
 def lacks_mqtt() -> str | None:
     """Return what serving clients of MQTT needs and what to do; None if it is installed."""
     with contextlib.suppress(ValueError):  # barred in sys.modules
-        if all(importlib.util.find_spec(name) is not None for name in ("amqtt", "mqtt5")):
+        if importlib.util.find_spec("mqtt5") is not None:
             return None
-    return f"mqtt needs the packages amqtt and mqtt5: {setup_with('amqtt')}"
+    return f"mqtt needs the package mqtt5: {setup_with('mqtt-clients')}"
 
 
 def message_of(event: Event) -> MqttMessage | None:

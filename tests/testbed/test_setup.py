@@ -177,8 +177,8 @@ def test_systems_of_others_are_installed_by_name_at_pinned_versions(tmp_path: Pa
     [
         (
             ("--with", "nothing"),
-            "there is no nothing to set up: mqtt, zeromq, zenoh, dds, nats, gossipsub, amqtt, "
-            "babel, batman",
+            "there is no nothing to set up: mqtt, zeromq, zenoh, dds, nats, gossipsub, "
+            "mqtt-clients, babel, batman",
         ),
         (("--with=",), "usage: "),
         (("everything",), "usage: "),

@@ -263,8 +263,8 @@ def test_the_broker_for_clients_of_mqtt_must_be_installed(
 ) -> None:
     scene = scenario("flooding", mqtt=True)
     assert node_arguments(scene, scene.nodes[0], Path(), Path())[-1] == "--mqtt"
-    monkeypatch.setitem(sys.modules, "amqtt", None)
-    with pytest.raises(BackendError, match=r"^mqtt needs the packages .*setup --with amqtt$"):
+    monkeypatch.setitem(sys.modules, "mqtt5", None)
+    with pytest.raises(BackendError, match=r"^mqtt needs the package .*setup --with mqtt-clients$"):
         TapBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
 
 

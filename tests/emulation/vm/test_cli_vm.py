@@ -70,7 +70,7 @@ sys.exit(3)
         ("vm build --extra /nowhere", "--extra: no folder /nowhere"),
         ("vm build --provision /nowhere", "--provision: no file /nowhere"),
         ("vm build --with kafka", "there is no 'kafka' to set up in the machine: "),
-        ("vm build --with mqtt,,nats", "--with takes names with commas between: amqtt, "),
+        ("vm build --with mqtt,,nats", "--with takes names with commas between: mqtt-clients, "),
     ],
 )
 def test_mistakes_end_with_one_line_that_says_what_to_do(line: str, message: str) -> None:

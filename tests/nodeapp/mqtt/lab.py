@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 from typing import Final
 
 import pytest
 
+from capture.namespaces import network_namespace
 from nodeapp.mqtt.topics import lacks_mqtt
 from tests.nodeapp.lab import inside, until
 from tests.nodeapp.test_main import Process
@@ -16,7 +18,7 @@ NEEDS: Final = [
     pytest.mark.root,
     pytest.mark.skipif(
         lacks_mqtt() is not None or shutil.which("mosquitto_sub") is None,
-        reason="needs amqtt, mqtt5 and Debian's mosquitto-clients",
+        reason="needs mqtt5 and Debian's mosquitto-clients",
     ),
 ]
 
@@ -27,6 +29,7 @@ class Node(Process):
     def mosquitto(self, kind: str, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             inside(self.pid, f"mosquitto_{kind}", "-h", "127.0.0.1", *arguments),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -55,3 +58,8 @@ class Node(Process):
 
 def lines(reader: subprocess.Popen[str]) -> list[str]:
     return reader.communicate(timeout=20)[0].splitlines()
+
+
+def dial(node: Node) -> socket.socket:
+    with network_namespace(node.pid):
+        return socket.create_connection(("127.0.0.1", 1883), timeout=20)

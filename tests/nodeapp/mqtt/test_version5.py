@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from capture.namespaces import network_namespace
 from tests.nodeapp.lab import until
-from tests.nodeapp.mqtt.lab import NEEDS, Node, lines
+from tests.nodeapp.mqtt.lab import NEEDS, Node, dial, lines
 
 mqtt5 = pytest.importorskip("mqtt5")
 pytestmark = NEEDS
@@ -68,11 +67,6 @@ class Client:
 
     def close(self) -> None:
         self._socket.close()
-
-
-def dial(node: Node) -> socket.socket:
-    with network_namespace(node.pid):
-        return socket.create_connection(("127.0.0.1", 1883), timeout=20)
 
 
 def of_version_3(node: Node) -> socket.socket:

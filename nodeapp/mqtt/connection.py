@@ -1,8 +1,12 @@
-"""Clients of MQTT 5.
+"""A client's connection.
 
-Source: OASIS, MQTT Version 5.0, 2019; mqtt5, which parses and writes its packets.  Subscription
-identifiers, No Local, topics' properties, the client's Receive Maximum and Maximum Packet Size are
-kept.  What nodes cannot do is told as the standard provides for it, with a reason in words:
+Source: OASIS, MQTT Version 5.0, 2019, and Version 3.1.1, 2014; mqtt5, which parses and writes the
+packets of the one, and of the other through `version311`.  Packets are taken one after the other,
+and a message is acknowledged when the node app has taken it: between nodes the protocol decides.
+
+Subscription identifiers, No Local, topics' properties, the client's Receive Maximum and Maximum
+Packet Size are kept.  What nodes cannot do is told as MQTT 5 provides for it, with a reason in
+words:
 
     CONNACK     sessions end with their connection (Session Expiry Interval 0); no retained messages
                 (0x9a for a will that is), no shared subscriptions, no topic aliases
@@ -12,6 +16,9 @@ kept.  What nodes cannot do is told as the standard provides for it, with a reas
     DISCONNECT  0x9a retained messages, 0x81 malformed packets, 0x95 those that are too large, 0x8d
                 silence, 0x8e another client of that id, 0x97 a client that does not read what it
                 has subscribed to
+
+and as MQTT 3.1.1 does: CONNACK 5 for sessions that outlive their connection (`clean_session=0`) and
+for wills, SUBACK 0x80, and else the connection is closed.
 """
 
 from __future__ import annotations
@@ -20,9 +27,8 @@ import asyncio
 import logging
 import math
 import time
-import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import mqtt5
@@ -39,7 +45,9 @@ from mqtt5 import (
 )
 
 from nodeapp.client_port import MAX_REFUSAL
-from nodeapp.mqtt.packets import CONNECT_WAIT, MAX_PACKET, PacketError, PacketStream
+from nodeapp.mqtt import version311
+from nodeapp.mqtt.fields import PacketError
+from nodeapp.mqtt.packets import CONNECT_WAIT, MAX_PACKET, PacketStream, parse
 from nodeapp.mqtt.topics import (
     EXPIRES,
     WILDCARDS,
@@ -77,67 +85,28 @@ RETAINED: Final = "retained messages are not kept"
 log = logging.getLogger("nodeapp")
 
 
-class Clients:
-    """The clients of MQTT 5 at a node."""
+class Connection:
+    """A client's connection, by its version of MQTT, some bytes of which have been read.
 
-    def __init__(self, uplink: Uplink, displace: Callable[[str], Awaitable[None]]) -> None:
-        self.uplink = uplink
-        self._displace_others = displace
-        self._connections: dict[str, _Connection] = {}
-
-    @property
-    def count(self) -> int:
-        """How many are connected."""
-        return len(self._connections)
-
-    async def serve(
-        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        """Serve a connection, some bytes of which have been read, until it ends."""
-        connection = _Connection(self, head, reader, writer)
-        try:
-            await connection.run()
-        finally:
-            if self._connections.get(connection.name) is connection:
-                del self._connections[connection.name]
-            writer.close()
-
-    async def enter(self, name: str, connection: _Connection) -> str:
-        """Have a client connected, in place of one of the same id; return its id."""
-        name = name or f"auto-{uuid.uuid4().hex}"
-        self.displace(name)
-        self._connections[name] = connection
-        await self._displace_others(name)
-        return name
-
-    def displace(self, name: str) -> None:
-        """End the connection of a client whose id another has."""
-        if name in self._connections:
-            code = DisconnectReasonCode.SESSION_TAKEN_OVER
-            self._connections[name].leave(code, "another client has this id")
-
-    def close(self) -> None:
-        """End all connections; there is nobody to publish wills."""
-        for connection in self._connections.values():
-            connection.will = None
-            connection.leave(DisconnectReasonCode.SERVER_SHUTTING_DOWN, "the node ends")
-
-
-class _Connection:
-    """A client's connection."""
+    `enter` has the client connected, in place of one of the same id, and returns its id.
+    """
 
     def __init__(
         self,
-        clients: Clients,
+        uplink: Uplink,
+        enter: Callable[[str, Connection], str],
         head: bytes,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
         self.name = ""
         self.will: Any = None
-        self._clients = clients
-        self._uplink = clients.uplink
-        self._packets = PacketStream(head, reader)
+        self._uplink = uplink
+        self._enter = enter
+        self._old = head[-1] == version311.VERSION
+        """Whether its client speaks MQTT 3.1.1."""
+        parser = version311.parse if self._old else parse
+        self._packets = PacketStream(head, reader, parser)
         self._reader = reader
         self._writer = writer
         self._ended = False
@@ -189,10 +158,15 @@ class _Connection:
         """Write a packet, without the reason or not at all if it is too large for the client."""
         limit = (self._client and self._client.max_packet_size) or MAX_PACKET
         for text in (reason, None):
-            data = packet(*arguments, reason_str=text, **options).write()
+            data = self._written(packet(*arguments, reason_str=text, **options))
             if len(data) <= limit and not self._ended:
                 self._writer.write(data)
                 return
+
+    def _written(self, packet: Any) -> bytes:
+        """Return a packet as bytes.  Raises `ValueError`."""
+        data: bytes = packet.write()
+        return version311.downgraded(data) if self._old else data
 
     def end(self, code: DisconnectReasonCode, reason: str) -> None:
         """End the connection and say why."""
@@ -224,7 +198,7 @@ class _Connection:
             log.warning("mqtt: client %.200r is refused: %s", packet.client_id, reason)
             self._write(mqtt5.ConnAckPacket, reason_code=code, reason=reason)
             return False
-        self.name = await self._clients.enter(packet.client_id, self)
+        self.name = self._enter(packet.client_id, self)
         self.will = packet.will
         self._silence = packet.keep_alive * 1.5 or None
         self._write(
@@ -237,9 +211,12 @@ class _Connection:
         )
         return True
 
-    @staticmethod
-    def _refusal(packet: Any) -> tuple[ConnAckReasonCode, str] | None:
+    def _refusal(self, packet: Any) -> tuple[ConnAckReasonCode, str] | None:
         """Return why a client cannot connect."""
+        if self._old and not packet.clean_start:
+            codes = ConnAckReasonCode  # [MQTT-3.1.3-8]
+            code = codes.NOT_AUTHORIZED if packet.client_id else codes.CLIENT_ID_NOT_VALID
+            return code, "sessions end with their connection: connect with clean_session=1"
         if packet.authentication_method is not None:
             return ConnAckReasonCode.BAD_AUTHENTICATION_METHOD, "nobody is authenticated"
         if packet.will is None:
@@ -304,13 +281,15 @@ class _Connection:
         number = packet.packet_id
         if number in self._received:  # None is not
             again = packet.qos == QoS.EXACTLY_ONCE
+            if self._old and not again:
+                raise PacketError(DisconnectReasonCode.PROTOCOL_ERROR, "an identifier in use")
             code = codes.SUCCESS if again else codes.PACKET_ID_IN_USE
             self._write(answer, number, reason_code=code)
             return
         refusal = await self._uplink.publish(_message(packet), self.name)
         if refusal is not None:
             log.warning("mqtt: client %.200r: %s", self.name, refusal)
-            if number is None:
+            if number is None or self._old:  # [MQTT-3.3.5-2]
                 raise PacketError(_code(DisconnectReasonCode, packet.topic), refusal)
         elif packet.qos == QoS.EXACTLY_ONCE:
             self._received.add(number)
@@ -357,18 +336,20 @@ class _Connection:
         left = message.left(time.time())
         if left <= 0:
             return
-        properties = {name: value for name, value in message.properties.items() if name != EXPIRES}
+        properties: dict[str, Any] = {}
+        if not self._old:
+            properties = {**message.properties, "subscription_ids": list(identifiers)}
+            if properties.pop(EXPIRES, None) is not None:
+                properties["message_expiry_interval"] = min(math.ceil(left), MAX_LEFT)
         packet = mqtt5.PublishPacket(
             message.topic,
             message.payload,
             qos=QUALITIES[message.qos],
             packet_id=self._next_number() if message.qos else None,
-            subscription_ids=list(identifiers),
-            message_expiry_interval=None if left == math.inf else min(math.ceil(left), MAX_LEFT),
             **properties,
         )
         try:
-            data = packet.write()
+            data = self._written(packet)
         except ValueError as error:  # a string that is too long, made up by somebody else
             log.warning("mqtt: %.200r: %s", message.topic, error)
             return
