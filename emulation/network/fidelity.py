@@ -28,6 +28,10 @@ LATE_P99: Final = "frames delivered late, p99"
 """Checks of the medium's lateness, which `spark_analysis.agreement.measures` reads too."""
 CLIENTS_LATE: Final = "client operations late, p99"
 """The check of the clients' lateness, which `spark_analysis.report.fidelity_text` singles out."""
+OTHERS: Final = "processors used by other programs"
+"""The check of these, which sweeps name: they make a node's processor time and delays larger."""
+MOST: Final = 10
+"""Percent of all cores that these may use."""
 CLIENTS: Final = 20_000
 """Microseconds by which clients may be late."""
 STARVED: Final = 200_000
@@ -67,8 +71,11 @@ class CpuSampler:
     def __init__(self) -> None:
         self.samples: list[float] = []
         self._before = _processor_time()
+        self._busy = _busy_seconds()
+        self._own = _own_seconds()
         psutil.cpu_times_percent()
-        self._sampled = time.monotonic()
+        self._began = time.monotonic()
+        self._sampled = self._began
 
     def sample(self) -> None:
         """Record the share since the last sample, or since the start, if that is a second ago."""
@@ -84,10 +91,25 @@ class CpuSampler:
         busy = sum(sample >= BUSY for sample in self.samples)
         return 100.0 * busy / len(self.samples) if self.samples else 0.0
 
-    def used_by(self) -> str:
-        """Return in words which processes used the most processor time since the start."""
+    def others(self) -> float:
+        """Return the percentage of all cores that others than this process and its children used.
+
+        Those of them that have ended count, and so do processes of low priority.
+        """
+        used = _busy_seconds() - self._busy - (_own_seconds() - self._own)
+        cores = psutil.cpu_count() or 1
+        return max(0.0, 100.0 * used / (cores * (time.monotonic() - self._began)))
+
+    def used_by(self, *, others: bool = False) -> str:
+        """Return in words which processes used the most processor time since the start.
+
+        `others` leaves out this process and its children.
+        """
+        own = {process.pid for process in _own_processes()} if others else set()
         total: dict[str, float] = {}
         for pid, (name, seconds) in _processor_time().items():
+            if pid in own:
+                continue
             since = seconds - self._before.get(pid, (name, 0.0))[1]
             total[name] = total.get(name, 0.0) + since
         ranked = sorted(total.items(), key=lambda item: -item[1])
@@ -103,6 +125,27 @@ def _processor_time() -> dict[int, tuple[str, float]]:
             times = process.cpu_times()
             by_pid[process.pid] = called(process), times.user + times.system
     return by_pid
+
+
+def _own_processes() -> list[psutil.Process]:
+    """Return this process and its descendants."""
+    this = psutil.Process()
+    return [this, *this.children(recursive=True)]
+
+
+def _own_seconds() -> float:
+    """Return the processor time of this process and its descendants, those that ended too."""
+    seconds = 0.0
+    for process in _own_processes():
+        with suppress(psutil.Error):
+            seconds += sum(process.cpu_times()[:4])  # user, system, and the same of its children
+    return seconds
+
+
+def _busy_seconds() -> float:
+    """Return for how long processes have used all cores."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -138,6 +181,15 @@ def assess(
             10,
             "%",
             f"most was used by {cpu.used_by()}; end other programs, or {FEWER}",
+            caution=True,
+        ),
+        _check(
+            OTHERS,
+            round(cpu.others(), 1),
+            MOST,
+            "%",
+            f"most was used by {cpu.used_by(others=True)}; end them: they make the processor time "
+            "of nodes and delays larger",
             caution=True,
         ),
         _check("frames the radio interfaces dropped", tap_drops, 0, "frames", FEWER),

@@ -21,6 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
+from emulation.network.fidelity import OTHERS
+from emulation.scenario.records import Fidelity
 from emulation.scenario.runfolder import RunFolder, problems_of, read_fidelity, read_record
 from emulation.whole import whole, write_text
 from spark_analysis.captures.schemas import BOOLEAN, LONG, STRING, column
@@ -153,14 +155,16 @@ class SweepFolder:
             except (pa.ArrowException, OSError, ValueError):
                 remedy = "remove it, and its point is run again"
                 raise SweepError(f"{path} is damaged: {remedy}") from None
-            kept = {"kept_real_time": self._kept(point)} if point.captured else {}
-            self._rows[point.key] = {**row, **_of_point(point), **kept}
+            self._rows[point.key] = {**row, **_of_point(point)}
+            if point.captured:
+                fidelity = self._fidelity(point)
+                kept = None if fidelity is None else fidelity.kept_real_time
+                self._rows[point.key]["kept_real_time"] = kept
         return self._rows[point.key]
 
-    def _kept(self, point: RunPoint) -> bool | None:
-        """Return whether a run kept real time; None if that is not known."""
-        fidelity = read_fidelity(RunFolder(self.path(point)), [])
-        return None if fidelity is None else fidelity.kept_real_time
+    def _fidelity(self, point: RunPoint) -> Fidelity | None:
+        """Return what checks say of a run; None if that is not known."""
+        return read_fidelity(RunFolder(self.path(point)), [])
 
     def results(self, plan: Sequence[RunPoint], varied: Iterable[str]) -> pd.DataFrame:
         """Return the rows of the finished points as a table, and write it."""
@@ -178,8 +182,12 @@ class SweepFolder:
         problems: list[str] = []
         record = read_record(RunFolder(self.path(point)), problems)
         problems += problems_of(record, damaged=bool(problems))
-        if point.captured and self._kept(point) is False:
-            problems.insert(0, "lost real time or packets: kept_real_time is false")
+        fidelity = self._fidelity(point) if point.captured else None
+        if fidelity is not None:
+            others = [check for check in fidelity.checks if check.name == OTHERS and not check.ok]
+            problems += [f"{check.name}: {check.value:g} %" for check in others]
+            if fidelity.kept_real_time is False:
+                problems.insert(0, "lost real time or packets: kept_real_time is false")
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return problems[0] + more if problems else ""
 

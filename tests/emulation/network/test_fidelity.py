@@ -1,9 +1,13 @@
 import re
+import subprocess
+import sys
 import time
 from typing import Any
 
+import psutil
 import pytest
 
+from emulation.network import fidelity
 from emulation.network.fidelity import CpuSampler, assess, percentile
 from emulation.scenario.records import Fidelity
 
@@ -11,6 +15,8 @@ from emulation.scenario.records import Fidelity
 def verdict(**changes: Any) -> Fidelity:
     cpu = CpuSampler()
     cpu.samples = changes.pop("samples", [50.0] * 10)
+    share = changes.pop("others", 2.0)
+    setattr(cpu, "others", lambda: share)  # noqa: B010  a method
     figures: dict[str, Any] = {
         "medium": {
             "lateness": {"p50_us": 80.0, "p99_us": 900.0, "max_us": 5000.0},
@@ -29,9 +35,9 @@ def failed(fidelity: Fidelity) -> list[str]:
 
 
 def test_a_run_within_all_limits_kept_real_time() -> None:
-    fidelity = verdict()
-    assert fidelity.kept_real_time
-    assert failed(fidelity) == []
+    result = verdict()
+    assert result.kept_real_time
+    assert failed(result) == []
 
 
 @pytest.mark.parametrize(
@@ -49,10 +55,10 @@ def test_a_run_within_all_limits_kept_real_time() -> None:
     ],
 )
 def test_each_figure_beyond_its_limit_fails_the_run(changes: dict[str, Any], name: str) -> None:
-    fidelity = verdict(**changes)
-    assert not fidelity.kept_real_time
-    assert failed(fidelity) == [name]
-    assert all(check.advice for check in fidelity.checks if not check.ok)
+    result = verdict(**changes)
+    assert not result.kept_real_time
+    assert failed(result) == [name]
+    assert all(check.advice for check in result.checks if not check.ok)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +66,15 @@ def test_each_figure_beyond_its_limit_fails_the_run(changes: dict[str, Any], nam
     [
         ({"driver": {"lateness": [0.0] * 90 + [0.19] * 10}}, "client operations late, p99"),
         ({"samples": [99.0] * 5 + [20.0] * 5}, "seconds with all cores busy"),
+        ({"others": 12.5}, "processors used by other programs"),
     ],
 )
 def test_what_neither_delays_nor_loses_a_frame_is_a_caution(
     changes: dict[str, Any], name: str
 ) -> None:
-    fidelity = verdict(**changes)
-    assert fidelity.kept_real_time
-    assert failed(fidelity) == [name]
+    result = verdict(**changes)
+    assert result.kept_real_time
+    assert failed(result) == [name]
     lost = verdict(**changes, socket_drops=1)
     assert lost.kept_real_time is False
 
@@ -82,6 +89,36 @@ def test_the_load_is_sampled_once_a_second(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(cpu.samples) == 3
 
 
+def test_what_other_programs_use_is_all_that_the_own_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = {"busy": 100.0, "own": 10.0, "now": 50.0}
+    monkeypatch.setattr(fidelity, "_busy_seconds", lambda: state["busy"])
+    monkeypatch.setattr(fidelity, "_own_seconds", lambda: state["own"])
+    monkeypatch.setattr(time, "monotonic", lambda: state["now"])
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 2)
+    cpu = CpuSampler()
+    state.update(busy=103.0, own=11.0, now=60.0)
+    assert cpu.others() == pytest.approx(10.0)
+    state.update(own=14.0)  # clock ticks
+    assert cpu.others() == 0.0
+
+
+def test_own_processor_time_has_that_of_children_and_of_those_that_have_ended() -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass\n"
+    before = fidelity._own_seconds()
+    subprocess.run([sys.executable, "-c", busy], check=True)
+    ended = fidelity._own_seconds()
+    assert ended - before >= 0.25
+    with subprocess.Popen([sys.executable, "-c", f"{busy}input()"], stdin=subprocess.PIPE) as child:
+        used = psutil.Process(child.pid)
+        while sum(used.cpu_times()[:2]) < 0.25:  # clock ticks
+            time.sleep(0.02)
+        assert fidelity._own_seconds() - ended >= 0.2
+        assert child.pid in {process.pid for process in fidelity._own_processes()}
+        child.communicate(b"\n")
+
+
 def test_a_busy_machine_is_explained_by_its_processes() -> None:
     cpu = CpuSampler()
     said, end = "", time.process_time() + 10.0
@@ -94,18 +131,18 @@ def test_a_busy_machine_is_explained_by_its_processes() -> None:
 
 
 def test_of_a_medium_without_figures_it_is_unknown_whether_it_kept_real_time() -> None:
-    fidelity = verdict(medium=None)
-    assert fidelity.kept_real_time is None
-    unknown = [check.name for check in fidelity.checks if check.value is None]
+    result = verdict(medium=None)
+    assert result.kept_real_time is None
+    unknown = [check.name for check in result.checks if check.value is None]
     assert len(unknown) == 6
     assert all("medium" in name or "frames" in name for name in unknown)
-    assert failed(fidelity) == []
+    assert failed(result) == []
 
 
 def test_a_failed_check_is_known_without_figures_of_the_medium() -> None:
-    fidelity = verdict(medium=None, socket_drops=1)
-    assert fidelity.kept_real_time is False
-    assert failed(fidelity) == ["datagrams dropped by full sockets"]
+    result = verdict(medium=None, socket_drops=1)
+    assert result.kept_real_time is False
+    assert failed(result) == ["datagrams dropped by full sockets"]
 
 
 def test_percentile() -> None:

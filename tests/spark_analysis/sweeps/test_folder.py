@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from emulation.network.fidelity import MOST, OTHERS
+from emulation.scenario.records import Check, Fidelity
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.measures.versions import marked
 from spark_analysis.sweeps import spec as spec_module
@@ -185,3 +187,23 @@ def test_what_is_wrong_with_points_is_reported(tmp_path: Path) -> None:
     RunFolder(sweep.path(odd)).record.write_text("{")
     _, problems = sweep.remarks([odd, good])
     assert problems[str(odd)].startswith("run.json is damaged and left out")
+
+
+@pytest.mark.parametrize(
+    ("kept", "others", "problem"),
+    [
+        (True, 9.0, ""),
+        (True, 35.5, "processors used by other programs: 35.5 %"),
+        (False, 35.5, "lost real time or packets: kept_real_time is false (and 1 more)"),
+    ],
+)
+def test_a_run_in_real_time_says_if_the_machine_had_other_work(
+    kept: bool, others: float, problem: str, tmp_path: Path
+) -> None:
+    sweep = SweepFolder(tmp_path / "s")
+    point = points(spec(protocols=("flooding",), backend="tap"))[0]
+    finish(sweep, point)
+    check = Check(name=OTHERS, value=others, limit=MOST, ok=others <= MOST, caution=True)
+    RunFolder(sweep.path(point)).write_fidelity(Fidelity(kept_real_time=kept, checks=(check,)))
+    assert sweep.problem(point) == problem
+    assert sweep.row(point)["kept_real_time"] is kept
