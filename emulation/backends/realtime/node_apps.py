@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -39,6 +40,10 @@ ENDING: Final = 0.1
 """Seconds that each node app may add to the time until all have ended."""
 CONNECTING: Final = 15.0
 """Seconds that middlewares may take to connect, before a run begins without those that do not."""
+ASKING: Final = 0.5
+"""Seconds between questions whether they have: some systems answer at a cost that counts."""
+GAVE_UP: Final = "nodeapp: "
+"""Begins the line in which a node app says why it ends."""
 TRACEBACK: Final = "Traceback (most recent call last)"
 GPSD: Final = f"127.0.0.1:{GPSD_PORT}"
 
@@ -77,7 +82,9 @@ class NodeApps(dict[str, Process]):
         system = registry.SYSTEMS[self._scenario.protocol.name]
         modules = [f"{MODULE}.__main__", system.module, *system.service.modules]
         with (self._folder.logs / LOG).open("ab") as log:
-            self._warm = Warm(modules, self._state.environment(), log)
+            # What a killed node app leaves goes with the run.
+            environment = self._state.environment() | {"TMPDIR": str(self._state.path)}
+            self._warm = Warm(modules, environment, log)
 
     def start(self, pid: int, spec: NodeSpec) -> None:
         """Start a node app in the namespaces of the process `pid`; it dies with a killed run.
@@ -133,6 +140,7 @@ class NodeApps(dict[str, Process]):
             pids,
             lambda condition: wait(condition, CONNECTING),
             lambda status: bool(decode_body(decode(status).body)["ready"]),
+            ASKING,
         )
 
     def _ask(
@@ -140,19 +148,28 @@ class NodeApps(dict[str, Process]):
         pids: Mapping[str, int],
         wait: Callable[[Callable[[], bool]], bool],
         is_awaited: Callable[[bytes], bool],
+        every: float = 0.0,
     ) -> list[str]:
         """Ask the node apps for their status until each has ended or reports an awaited one.
 
-        Return those that do neither before `wait` gives up, in order.
+        They are asked `every` so many seconds, or whenever `wait` looks.  Return those that do
+        neither before `wait` gives up, in order.
         """
+        asked = -math.inf
+
         with ExitStack() as stack:
             waiting = {name: stack.enter_context(client_socket(pids[name])) for name in self}
             question = Frame(ClientKind.STATUS, originator=1, destination=0, hops=0).encode()
 
             def all_answer() -> bool:
+                nonlocal asked
+                ask = time.monotonic() - asked >= every
+                if ask:
+                    asked = time.monotonic()
                 for name, client in list(waiting.items()):
                     try:
-                        client.send(question)
+                        if ask:
+                            client.send(question)
                         done = is_awaited(client.recv(65_535))
                     except (BlockingIOError, ConnectionRefusedError):
                         done = self[name].poll() is not None
@@ -190,6 +207,11 @@ class NodeApps(dict[str, Process]):
                 text = log.read_text(encoding="utf-8", errors="replace") if code > 0 else ""
                 error = text if TRACEBACK in text else None
                 yield name, f"{name}: the node app {ended(code)}; see {log}", error
+
+    def reason(self, name: str) -> str | None:
+        """Return why a node app has given up, in its words; None if it does not say."""
+        last = last_line(self._folder.logs / f"{name}.log")
+        return last.removeprefix(GAVE_UP) if last.startswith(GAVE_UP) else None
 
     def end(self) -> None:
         """End all of them: first ask all, then wait for each."""

@@ -56,7 +56,7 @@ from emulation.media.control import answers, ask
 from emulation.media.control import request as control_request
 from emulation.network.fidelity import CpuSampler, assess, dropped_by_sockets, usage
 from emulation.network.interrupts import Interrupts
-from emulation.network.processes import StateFolder, await_condition, last_line, read_json
+from emulation.network.processes import StateFolder, await_condition, read_json
 from emulation.scenario.records import Ended, Usage
 from emulation.scenario.runfolder import RunFolder, unix_ns_of
 from emulation.scenario.scenario import NodeSpec, Scenario
@@ -129,6 +129,8 @@ class RealTimeRun(ABC):
         """Injects the scenario's faults, and others on demand."""
         self._cpu = CpuSampler()
         self._versions = versions_of(scenario)
+        self._foreign = routing_of(scenario) is not None
+        """Whether the nodes run a middleware."""
         self._began = time.monotonic()
 
     # -- hooks ---------------------------------------------------------------------------------
@@ -389,9 +391,9 @@ class RealTimeRun(ABC):
             self.problem(line)
             if error is not None:
                 self.defects.add(name, error)
-            elif routing_of(self.scenario) is not None:
-                reason = last_line(self.folder.logs / f"{name}.log")
-                raise BackendError(f"{name}: {reason.removeprefix('nodeapp: ')}")
+            if self._foreign:
+                why = self.nodes.reason(name)
+                raise BackendError(line if why is None else f"{name}: {why}")
         for line in self._watchdog.stopped_apps():
             self.problem(line)
         self._watchdog.check()
@@ -426,6 +428,8 @@ class RealTimeRun(ABC):
             # The driver ends with the scenario, perhaps slightly after the command line.
             await_condition(lambda: self.helpers["driver"].poll() is not None, 2.0)
         used = self._usage()
+        if self._foreign and self.mesh is None:
+            self.helpers.end("recorder")  # how systems close connections is none of the scenario's
         self.nodes.end()
         self._defect_logs.look([*self.nodes])
         if self.mesh is not None:

@@ -99,6 +99,9 @@ class Middleware(Service):
     def carry(self, topic: str, payload: bytes) -> None:
         """Publish a payload."""
 
+    def check_name(self, topic: str) -> None:  # a hook that not all need
+        """Refuse a topic that the system cannot carry.  Raises `RefusedError`."""
+
     def disconnect(self) -> None:  # a hook that not all need
         """Close connections; daemons end afterwards."""
 
@@ -131,7 +134,18 @@ class Middleware(Service):
     # The service.
 
     def start(self) -> None:
-        self.spawn(self.open())
+        self.spawn(self._start())
+
+    async def _start(self) -> None:
+        try:
+            await self.open()
+        except OSError as error:
+            raise EndedError(f"{self.name} did not start: {error}") from None
+
+    def _check_topic(self, topic: str | None, what: str) -> None:
+        super()._check_topic(topic, what)
+        assert topic is not None
+        self.check_name(topic)
 
     def subscribe(self, subscription: Subscription) -> None:
         super().subscribe(subscription)
@@ -202,7 +216,7 @@ class Middleware(Service):
             self.loop.call_soon_threadsafe(self.arrived, payload)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine until the node ends; what it raises ends the node."""
+        """Run a coroutine until the node ends; an `EndedError` that it raises ends the node."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)

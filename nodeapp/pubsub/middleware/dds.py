@@ -123,17 +123,19 @@ class Dds(Middleware):
         from cyclonedds.core import Listener
         from cyclonedds.sub import DataReader
 
-        def take(reader: Any) -> None:
-            for sample in reader.take(100):
-                self.arrived_in_thread(bytes(sample.payload))
-
         if self._participant is not None and topic not in self._readers:
             self._readers[topic] = DataReader(
                 self._participant,
                 self._topic(topic),
                 qos=self._quality(),
-                listener=Listener(on_data_available=take),
+                listener=Listener(on_data_available=self._take),
             )
+
+    def _take(self, reader: Any) -> None:
+        """Pass samples on; called by a thread of Cyclone's, also when a writer goes away."""
+        for sample in reader.take(100) if reader is not None else ():
+            if sample.sample_info.valid_data:
+                self.arrived_in_thread(bytes(sample.payload))
 
     def unfollow(self, topic: str) -> None:
         self._readers.pop(topic, None)

@@ -67,6 +67,8 @@ class Mqtt(Middleware):
         self._brokers = self.brokers(vars(parameters))
         self._client: Any = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._left: set[str] = set()
+        """Topics that were unfollowed without a connection: the broker may know of them."""
 
     @classmethod
     def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
@@ -115,6 +117,8 @@ class Mqtt(Middleware):
         if self.host.node_id != hub:
             lines += [f"connection node{self.host.node_id}", f"address {address_of(hub)}:{PORT}"]
             lines += [f"topic # both {self.parameters.qos}", "restart_timeout 1 5"]
+            lines.append(f"keepalive_interval {max(5, self.parameters.keepalive)}")
+            lines.append(f"cleansession {str(self.parameters.clean_session).lower()}")
         path.write_text("\n".join(lines) + "\n")
         return path
 
@@ -123,6 +127,9 @@ class Mqtt(Middleware):
 
     def _connected(self, client: Any, *_: object) -> None:
         """Subscribe again; called by the client's thread."""
+        for topic in self._left - {*self.topics}:
+            client.unsubscribe(topic)
+        self._left.clear()
         for topic in tuple(self.topics):
             client.subscribe(topic, self.parameters.qos)
 
@@ -131,20 +138,20 @@ class Mqtt(Middleware):
         self.arrived_in_thread(bytes(message.payload))
 
     def follow(self, topic: str) -> None:
-        self._check_name(topic)
         if self.ready():
             self._client.subscribe(topic, self.parameters.qos)
 
     def unfollow(self, topic: str) -> None:
-        if self._client is not None:
+        if self.ready():
             self._client.unsubscribe(topic)
+        else:
+            self._left.add(topic)
 
     def carry(self, topic: str, payload: bytes) -> None:
-        self._check_name(topic)
         if self._client is None or self._client.publish(topic, payload, self.parameters.qos).rc:
             self.counters["published without a connection"] += 1
 
-    def _check_name(self, topic: str) -> None:
+    def check_name(self, topic: str) -> None:
         if not topic or set(topic) & set("+#\0") or topic[0] == "$":
             raise RefusedError(f"{topic!r} is no topic of MQTT: leave out +, # and a leading $")
 

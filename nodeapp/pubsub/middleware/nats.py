@@ -69,7 +69,6 @@ class Nats(Middleware):
         return self._client is not None and bool(self._client.is_connected)
 
     def follow(self, topic: str) -> None:
-        self._check_name(topic)
         if self._client is not None:
             self.spawn(self._subscribe(topic))
 
@@ -84,13 +83,12 @@ class Nats(Middleware):
             self.spawn(self._subscriptions.pop(topic).unsubscribe())
 
     def carry(self, topic: str, payload: bytes) -> None:
-        self._check_name(topic)
         if self._client is None:
             self.counters["published without a connection"] += 1
             return
         self.spawn(self._client.publish(topic, payload))
 
-    def _check_name(self, topic: str) -> None:
+    def check_name(self, topic: str) -> None:
         if not all(topic.split(".")) or set(topic) & set("*> \t\r\n"):
             raise RefusedError(f"{topic!r} is no subject of NATS: leave out *, > and spaces")
 

@@ -7,6 +7,7 @@ its own.  A publisher drops what its queue to a subscriber has no room for (1,00
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -47,7 +48,8 @@ class ZeroMq(Middleware):
         self._context: Any = None
         self._publisher: Any = None
         self._subscriber: Any = None
-        self._peers = 0
+        self._peers: set[bytes] = set()
+        """Endpoints of those that it is connected to."""
 
     async def open(self) -> None:
         import zmq
@@ -82,15 +84,21 @@ class ZeroMq(Middleware):
             self.arrived(payload)
 
     async def _count(self, monitor: Any) -> None:
-        from zmq.constants import Event
         from zmq.utils.monitor import parse_monitor_message
 
         while True:
-            event = parse_monitor_message(await monitor.recv_multipart())["event"]
-            self._peers += 1 if event == Event.HANDSHAKE_SUCCEEDED else -1
+            self._note(parse_monitor_message(await monitor.recv_multipart()))
+
+    def _note(self, seen: Mapping[str, Any]) -> None:
+        from zmq.constants import Event
+
+        if seen["event"] == Event.HANDSHAKE_SUCCEEDED:
+            self._peers.add(seen["endpoint"])
+        else:  # also of a connection that never came about
+            self._peers.discard(seen["endpoint"])
 
     def ready(self) -> bool:
-        return self._peers >= self.environment.nodes
+        return len(self._peers) >= self.environment.nodes
 
     def follow(self, topic: str) -> None:
         if self._subscriber is not None:

@@ -132,6 +132,10 @@ def test_events_go_over_two_hops(name: str, settings: dict[str, Any], tmp_path: 
     assert len(notified) > 5
     record = read_run(folder.path).record
     assert record is not None
+    # How connections are closed when the run has ended is not the scenario's.
+    end = 1e-9 * record.epoch_ns + scenario(name, **settings).duration
+    late = [p for p in rdpcap(str(folder.captures / "sta1-wlan0.pcap")) if float(p.time) > end]
+    assert not [packet for packet in late if TCP in packet and packet[TCP].flags.F]
     beneath = {routing.DAEMONS[kind] for kind in routing.DAEMONS if kind == settings.get("routing")}
     assert PACKAGES[name] | beneath <= {*record.versions}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Callable
 from contextlib import closing
@@ -139,6 +140,16 @@ def test_all_arrives_of_a_client_that_publishes_and_goes(
     told, _ = writer.communicate("".join(f"{number}\n" for number in range(200)), timeout=20)
     assert (told, writer.returncode) == ("", 0)
     assert lines(reader) == [str(number) for number in range(200)]
+
+
+def test_a_burst_that_waited_for_the_node_reaches_its_clients(start: Callable[..., Node]) -> None:
+    one, other = start(1, "flooding"), start(2, "flooding")
+    reader = other.subscribe("-t", "x", "-C", "600")
+    other.process.send_signal(signal.SIGSTOP)
+    numbers = [str(number) for number in range(600)]
+    one.mosquitto("pub", "-t", "x", "-q", "1", "-l").communicate("\n".join(numbers), timeout=20)
+    other.process.send_signal(signal.SIGCONT)
+    assert lines(reader) == numbers
 
 
 def test_packets_are_taken_in_their_order(start: Callable[..., Node]) -> None:

@@ -52,6 +52,10 @@ class Mirror(Middleware):
         self.arrived(payload)
         self.arrived(payload)
 
+    def check_name(self, topic: str) -> None:
+        if topic == "no":
+            raise RefusedError("no topic of mirror")
+
 
 class Listener(SimHost):
     """A host that keeps what it is notified of."""
@@ -119,6 +123,50 @@ def test_what_systems_of_topics_cannot_do_is_refused() -> None:
             mirror.publish(Event(1, 8, {"value": 3}))
         with pytest.raises(RefusedError, match="at most"):
             mirror.publish(Event(1, 9, SPEED.attributes, payload=bytes(65_000)))
+
+    with_mirror(work)
+
+
+def test_a_topic_that_the_system_refuses_leaves_nothing() -> None:
+    async def work(mirror: Mirror, host: Listener) -> None:
+        subscription = Subscription(Filter((Predicate("topic", "=", "no"),)))
+        for _ in range(2):
+            with pytest.raises(RefusedError, match="no topic of mirror"):
+                mirror.subscribe(subscription)
+            with pytest.raises(RefusedError, match="no topic of mirror"):
+                mirror.publish(Event(1, 9, {"topic": "no"}))
+        assert not mirror.local
+        assert not mirror.topics
+        assert not mirror.counters
+        assert not host.heard_events
+
+    with_mirror(work)
+
+
+@pytest.mark.parametrize(
+    ("name", "topic"),
+    [("mqtt", "a/#"), ("mqtt", "$a"), ("mqtt-bridged", "a+"), ("nats", "a b"), ("zenoh", "a//b")],
+)
+def test_each_system_knows_its_topics(name: str, topic: str) -> None:
+    async def main() -> None:
+        service = MIDDLEWARE[name].service
+        assert issubclass(service, Middleware)
+        node = service(Listener(), FIELD, typed(name, {}))
+        node.check_name("a")
+        with pytest.raises(RefusedError, match="is no "):
+            node.check_name(topic)
+
+    asyncio.run(main())
+
+
+def test_a_start_that_the_machine_refuses_ends_the_node() -> None:
+    async def work(mirror: Mirror, host: Listener) -> None:
+        async def full() -> None:
+            raise OSError(28, "No space left on device")
+
+        mirror.open = full  # type: ignore[method-assign]
+        with pytest.raises(EndedError, match=r"mirror did not start: .*No space left"):
+            await mirror._start()
 
     with_mirror(work)
 
