@@ -13,6 +13,7 @@ from spark_analysis.papers.paper import Preset, Variation
 from spark_analysis.papers.remarks import deciding, remarks
 from spark_analysis.papers.reproduction import judgement
 from spark_analysis.papers.results import Judged, Reproduction
+from spark_analysis.papers.view import ReproductionView
 from tests.spark_analysis.papers import made_up
 
 BASE = Variation("base", "as published", {}, "")
@@ -114,3 +115,21 @@ def test_what_is_no_longer_decided_is_not_turned() -> None:
     (text,) = remarks(judged(points(-5.0), level=points(0.0)), CLAIM)
     assert "Turned by" not in text
     assert "Not turned by level." in text
+
+
+def test_what_judges_nothing_or_leaves_it_open_is_told_apart() -> None:
+    claim = replace(CLAIM, judge=lambda p: rule(p) if p["gap"].mean() < 4.0 else [])
+    paper = replace(PAPER, claims=(claim,))
+    base = judgement(paper, BASE, points(-5.0))
+    wide = points(-5.0)
+    wide.loc[wide["seed"] <= 2, "gap"] += 10.0
+    others = {"open": wide, "none": points(5.0), "same": points(-5.2)}
+    ways = [
+        judgement(paper, Variation(key, key, {}, ""), rows, base) for key, rows in others.items()
+    ]
+    result = Reproduction(paper, PRESET, (base, *ways), {})
+    (text,) = remarks(result, claim)
+    assert "Not turned by same. Not decided with open." in text
+    assert "none" not in text
+    told = "None of those that were run; 1 of 2 verdicts with them are not decided."
+    assert ReproductionView(result).none_turned == told
