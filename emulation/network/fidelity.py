@@ -113,8 +113,8 @@ class CpuSampler:
             since = seconds - self._before.get(pid, (name, 0.0))[1]
             total[name] = total.get(name, 0.0) + since
         ranked = sorted(total.items(), key=lambda item: -item[1])
-        most = [f"{name} {seconds:.1f} s" for name, seconds in ranked[:NAMED]]
-        return ", ".join(most)
+        most = [f"{name} {seconds:.1f} s" for name, seconds in ranked[:NAMED] if seconds >= 0.05]
+        return ", ".join(most) or "some that have ended, or that this container does not see"
 
 
 def _processor_time() -> dict[int, tuple[str, float]]:

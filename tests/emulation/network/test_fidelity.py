@@ -102,6 +102,8 @@ def test_what_other_programs_use_is_all_that_the_own_do_not(
     assert cpu.others() == pytest.approx(10.0)
     state.update(own=14.0)  # clock ticks
     assert cpu.others() == 0.0
+    monkeypatch.setattr(fidelity, "_processor_time", lambda: {1: ("init", 0.01)})
+    assert cpu.used_by(others=True).startswith("some that have ended, ")
 
 
 def test_own_processor_time_has_that_of_children_and_of_those_that_have_ended() -> None:
