@@ -175,23 +175,7 @@ def assess(
         _check(LATE_P99, _figure(late, "p99_us"), 10_000, "µs", FEWER),
         _check("frames delivered late, maximum", _figure(late, "max_us"), 100_000, "µs", FEWER),
         _check(CLIENTS_LATE, acted_late, CLIENTS, "µs", FEWER, caution=acted_late < STARVED),
-        _check(
-            "seconds with all cores busy",
-            round(cpu.saturated(), 1),
-            10,
-            "%",
-            f"most was used by {cpu.used_by()}; end other programs, or {FEWER}",
-            caution=True,
-        ),
-        _check(
-            OTHERS,
-            round(cpu.others(), 1),
-            MOST,
-            "%",
-            f"most was used by {cpu.used_by(others=True)}; end them: they make the processor time "
-            "of nodes and delays larger",
-            caution=True,
-        ),
+        *_load(cpu),
         _check("frames the radio interfaces dropped", tap_drops, 0, "frames", FEWER),
         _check(
             *("frames not written to a radio interface", _figure(medium, "write_drops"), 0),
@@ -213,6 +197,25 @@ def assess(
     ]
     kept = all(check.ok or check.caution for check in checks)
     return Fidelity(kept_real_time=None if kept and medium is None else kept, checks=tuple(checks))
+
+
+def _load(cpu: CpuSampler) -> list[Check]:
+    """Return the checks of how busy processors were, and by whom."""
+    others = round(cpu.others(), 1)
+    remedy = "end them: they make the processor time of nodes and delays larger"
+    if others > MOST:
+        remedy = f"most was used by {cpu.used_by(others=True)}; {remedy}"
+    return [
+        _check(
+            "seconds with all cores busy",
+            round(cpu.saturated(), 1),
+            10,
+            "%",
+            f"most was used by {cpu.used_by()}; end other programs, or {FEWER}",
+            caution=True,
+        ),
+        _check(OTHERS, others, MOST, "%", remedy, caution=True),
+    ]
 
 
 def _figure(reported: Mapping[str, Any] | None, name: str, digits: int = 6) -> float | None:

@@ -27,10 +27,14 @@ PINGREQ: Final = 0xC0
 DISCONNECT: Final = 0xE0
 AUTH: Final = 0xF0
 """Types of packets: the upper half of their first byte."""
+RESERVED: Final = 0x01
 WILL: Final = 0x04
+OF_WILL: Final = 0x38
 PASSWORD: Final = 0x40
 USER: Final = 0x80
 """Flags of CONNECT."""
+RESERVED_OPTIONS: Final = 0xC0
+"""Bits of the options of a filter of SUBSCRIBE."""
 IDENTIFIED: Final = 0x06
 """Qualities of PUBLISH, in its first byte, with which it has an identifier."""
 
@@ -132,14 +136,19 @@ class PacketFields:
         return value
 
 
-def check_texts(packet: bytes) -> None:
-    """Check that all texts of a packet of MQTT 5 are UTF-8.  Raises `PacketError`."""
+def check(packet: bytes) -> None:
+    """Check a client's packet of MQTT 5: that texts are UTF-8, and reserved bits 0.
+
+    Raises `PacketError`.
+    """
     kind, (_, start) = packet[0] & 0xF0, number_at(packet, 1)
     fields = PacketFields(packet, start)
     if kind == CONNECT:
         fields.text()
         fields.skip(4)
         flags = packet[fields.at - 3]
+        if flags & RESERVED or (flags & OF_WILL and not flags & WILL):
+            raise malformed("flags of CONNECT")
         fields.properties()
         fields.text()
         if flags & WILL:
@@ -158,6 +167,8 @@ def check_texts(packet: bytes) -> None:
         while fields.left:
             fields.text()
             fields.skip(1 if kind == SUBSCRIBE else 0)
+            if kind == SUBSCRIBE and packet[fields.at - 1] & RESERVED_OPTIONS:
+                raise malformed("options of SUBSCRIBE")
     else:
         before = 1 if kind in (DISCONNECT, AUTH) else 3  # the code, and whose it is
         if fields.left > before:

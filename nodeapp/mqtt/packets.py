@@ -14,7 +14,7 @@ import mqtt5
 from mqtt5 import DisconnectReasonCode, QoS
 
 from nodeapp.events import MAX_EVENT
-from nodeapp.mqtt.fields import CONNECT, PacketError, check_texts, malformed, number_at
+from nodeapp.mqtt.fields import CONNECT, PacketError, check, malformed, number_at
 
 VERSION: Final = 5
 CONNECT_WAIT: Final = 10.0
@@ -41,38 +41,17 @@ async def first_bytes(reader: asyncio.StreamReader) -> tuple[bytes, int]:
 
 def parse(data: bytes) -> Any:
     """Return a packet, which is whole.  Raises `PacketError`."""
-    check_texts(data)
+    check(data)
     try:
         packet, size = mqtt5.read(memoryview(data))
     except (ValueError, IndexError) as error:
         raise malformed(str(error)) from None
     if size != len(data):
         raise malformed("its length is another")
-    if isinstance(packet, mqtt5.ConnectPacket) and not _flagged_well(data):
-        raise malformed("flags of CONNECT")
-    if isinstance(packet, mqtt5.SubscribePacket) and not _optioned_well(packet, data):
-        raise malformed("options of SUBSCRIBE")
     problem = _PROBLEMS.get(type(packet), _no_identifier)(packet)
     if problem is not None:
         raise PacketError(DisconnectReasonCode.PROTOCOL_ERROR, problem)
     return packet
-
-
-def _flagged_well(connect: bytes) -> bool:
-    """Return whether the reserved flag is 0, and a will that is not there has none."""
-    _, start = number_at(connect, 1)
-    flags = connect[start + len(b"\0\4MQTT\5")]
-    return not flags & 0x01 and bool(flags & 0x04 or not flags & 0x38)
-
-
-def _optioned_well(packet: Any, subscribe: bytes) -> bool:
-    """Return whether the reserved bits of a SUBSCRIBE's options, one byte a filter, are 0."""
-    at = len(subscribe)
-    for topic_filter in reversed(packet.topic_filters):
-        if subscribe[at - 1] & 0xC0:
-            return False
-        at -= 2 + len(topic_filter.pattern.encode()) + 1
-    return True
 
 
 def _of_connect(packet: Any) -> str | None:

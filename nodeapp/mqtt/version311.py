@@ -101,7 +101,7 @@ def _connect(body: bytes, _first: int) -> bytes:
     if flags & PASSWORD and not flags & USER:
         raise malformed("a password without a user")
     fields = PacketFields(body, 10)
-    fields.text()
+    fields.binary()
     name, rest = body[10 : fields.at], body[fields.at :]
     of_will = _NONE if flags & WILL else b""
     return _BEGIN + b"\5" + body[7:10] + _NONE + name + of_will + rest
@@ -109,7 +109,7 @@ def _connect(body: bytes, _first: int) -> bytes:
 
 def _publish(body: bytes, first: int) -> bytes:
     fields = PacketFields(body, 0)
-    fields.text()
+    fields.binary()
     fields.skip(2 if first & IDENTIFIED else 0)
     return body[: fields.at] + _NONE + body[fields.at :]
 
@@ -117,7 +117,7 @@ def _publish(body: bytes, first: int) -> bytes:
 def _subscribe(body: bytes, _first: int) -> bytes:
     fields = PacketFields(body, 2)
     while fields.left > 0:
-        fields.text()
+        fields.binary()
         fields.skip(1)
         if body[fields.at - 1] > 2:
             raise malformed("a quality of SUBSCRIBE")
@@ -145,4 +145,7 @@ _FROM_CLIENTS: Final[Mapping[int, Callable[[bytes, int], bytes]]] = {
     **{kind >> 4: _of_size(2) for kind in (PUBACK, PUBREC, PUBREL, PUBCOMP)},
     **{kind >> 4: _of_size(0) for kind in (PINGREQ, DISCONNECT)},
 }
-"""How the body of a packet changes, by its type; with the first byte of the packet."""
+"""How the body of a packet changes, by its type; with the first byte of the packet.
+
+Texts are passed over: they are looked at when the packet is parsed.
+"""
