@@ -102,9 +102,12 @@ def check(options: NodeOptions) -> None:
             raise NodeError(
                 f"{name}: a UDP socket {what}: leave it off, or use the backend virtual"
             )
+    if protocol.service.ports and options.key is not None:
+        raise NodeError(f"{registry.UNSEALED.format(options.protocol)}: leave out --key-file")
     missing = (
-        registry.missing(options.protocol)
-        or registry.obstacle(options.protocol, options.environment)
+        registry.obstacle(options.protocol, options.environment)
+        or protocol.service.misfit(options.environment, values)
+        or registry.missing(options.protocol)
         or (lacks_mqtt() if options.mqtt else None)
     )
     if missing is not None:

@@ -24,7 +24,7 @@ from emulation.workloads.registry import (
     workload_parameters,
 )
 from nodeapp.parameters import Parameter, ParameterError, Scalar, convert, parameters_of, suggestion
-from nodeapp.pubsub.registry import SYSTEMS, obstacle
+from nodeapp.pubsub.registry import SYSTEMS, UNSEALED, obstacle
 
 AUTH: Final = "auth"
 """The setting that chooses how nodes authenticate each other's frames."""
@@ -83,12 +83,14 @@ class ScenarioSettings:
             workload=self.own,
         )
         scenario = topo.scenario(self.protocol, self.workload, texts_of(self.faults))
+        name, parameters = self.protocol.name, self.protocol.parameters
+        service, environment = SYSTEMS[name].service, scenario.environment()
         if self.auth != _SEALS.default:
+            if service.ports:
+                raise ScenarioError(f"{UNSEALED.format(name)}: leave out {AUTH}")
             scenario = scenario.model_copy(update={AUTH: self.auth})
         if self.mqtt:
             scenario = scenario.model_copy(update={MQTT: self.mqtt})
-        name, parameters = self.protocol.name, self.protocol.parameters
-        service, environment = SYSTEMS[name].service, scenario.environment()
         missing = obstacle(name, environment) or service.misfit(environment, parameters)
         if missing:
             raise ScenarioError(missing)

@@ -140,6 +140,9 @@ SYSTEMS: Final[Mapping[str, Protocol]] = MappingProxyType({**PROTOCOLS, **MIDDLE
 """All that a run can use."""
 
 
+UNSEALED: Final = "{} has sockets of its own, whose frames cannot be sealed"
+
+
 def service_of(name: str) -> type[Service]:
     """Return the class of a protocol's service, by which others know what the protocol is like.
 

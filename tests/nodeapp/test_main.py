@@ -219,6 +219,8 @@ def test_a_second_node_in_a_namespace_is_told_so(start: Callable[..., Process]) 
         (["--protocol", "broker-gpsr-map", "--position", "1,1"], "give --map"),
         (["--protocol", "broker-aodv"], "give --nodes"),
         (["--nodes", "0"], "not a number of nodes"),
+        (["--protocol", "mqtt-bridged", "--set", "brokers=a"], "give node ids"),
+        (["--protocol", "mqtt", "--nodes", "4", "--set", "broker=9"], "there is no node 9"),
         (["--map", "/nonexistent/map.json"], "cannot read the map /nonexistent/map.json: No such"),
     ],
 )

@@ -308,6 +308,13 @@ def test_what_a_socket_cannot_do_is_refused_with_the_backend_that_can(parameter:
         check(options)
 
 
+def test_a_key_is_refused_for_what_has_sockets_of_its_own() -> None:
+    field = Environment((0, 0, 1, 1), 250, nodes=2)
+    options = NodeOptions(1, "lo", "mqtt", field, typed("mqtt", {}), key=bytes(32))
+    with pytest.raises(NodeError, match=r"^mqtt has sockets of its own.*: leave out --key-file$"):
+        check(options)
+
+
 def test_an_interface_that_does_not_exist_is_named() -> None:
     with pytest.raises(NodeError, match="nosuch0"):
         open_radio("nosuch0")

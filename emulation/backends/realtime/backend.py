@@ -13,11 +13,13 @@ from emulation.backends.base import BackendError, LiveRun, Observer, lacking
 from emulation.backends.realtime import estimate, routing
 from emulation.backends.realtime.node_apps import MODULE, TIME_NAMESPACE
 from emulation.backends.realtime.run import HELPERS, RealTimeRun
+from emulation.media.control import ControlError
 from emulation.network import processes, switches
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from nodeapp.mqtt.topics import lacks_mqtt
+from nodeapp.pubsub.registry import service_of
 
 
 class RealTimeBackend:
@@ -108,6 +110,7 @@ class RealTimeBackend:
             len(scenario.nodes),
             received=estimate.beacons_received(scenario),
             events=estimate.events_received(scenario),
+            service=service_of(scenario.protocol.name),
         )
         if warning is not None:
             observer.problem(warning)
@@ -125,6 +128,9 @@ class RealTimeBackend:
             except KeyboardInterrupt:
                 run.ended = "interrupted"
                 raise
+            except ControlError as error:  # of a helper that the run has just begun to use
+                run.problems.append(f"the run failed: {error}")
+                raise BackendError(str(error)) from None
             except Exception as error:
                 if interrupts.requested:
                     run.ended = "interrupted"

@@ -13,9 +13,8 @@ from emulation.backends.base import BackendError
 from emulation.mobility.contacts import Contacts
 from emulation.scenario.scenario import NOMINAL_RANGE, Scenario
 from nodeapp.pubsub import registry
+from nodeapp.pubsub.base import Service
 
-STATION_MEMORY: Final = 4 << 20
-"""Bytes of a node: its app, its shell and the kernel's part; 5,000 took 19 GB."""
 STATION_SECONDS: Final = 0.02
 """Seconds until one more node is ready, on two cores; 1,000 took 16 s (docs/backends.md)."""
 A_CORE: Final = 250
@@ -30,7 +29,8 @@ CARRIED: Final = 0.7
 programs need the rest.  On two cores it amounts to 14,000 receptions a second."""
 WINDOW: Final = 10.0
 """Seconds over which events are counted: sockets cannot buffer bursts for longer."""
-ELSEWHERE: Final = "use fewer, or --backend virtual, which needs no processes"
+FEWER: Final = "use fewer"
+ELSEWHERE: Final = f"{FEWER}, or --backend virtual, which needs no processes"
 
 
 def beacons_received(scenario: Scenario) -> float:
@@ -99,20 +99,22 @@ def check(
     cores: int | None = None,
     received: float = 0.0,
     events: float = 0.0,
+    service: type[Service] = Service,
 ) -> str | None:
     """Return a warning if a run of so many nodes is unlikely to keep real time, else None.
 
     `available` is memory in bytes and `cores` their number: this machine's unless given; `received`
-    are beacons a second and `events` frames with events, of all nodes.  Raises `BackendError` if
-    there is not enough memory.
+    are beacons a second and `events` frames with events, of all nodes; `service` is what nodes run.
+    Raises `BackendError` if there is not enough memory.
     """
     if available is None:
         available = psutil.virtual_memory().available
-    needed = nodes * STATION_MEMORY
+    needed = nodes * service.node_memory
+    elsewhere = FEWER if service.ports else ELSEWHERE
     if needed > available:
         raise BackendError(
             f"{nodes:,} nodes need about {needed / 1e9:.1f} GB of memory, and "
-            f"only {available / 1e9:.1f} GB are free: {ELSEWHERE}"
+            f"only {available / 1e9:.1f} GB are free: {elsewhere}"
         )
     cores = cores or len(os.sched_getaffinity(0))
     both = received + events
@@ -123,12 +125,12 @@ def check(
         return (
             f"{what} alone are received {both:,.0f} times a second, which takes about "
             f"{both * RECEPTION:.1f} of {cores} cores: the run is unlikely to keep real time; "
-            f"{less}, or {ELSEWHERE}"
+            f"{less}, or {elsewhere}"
         )
     if nodes <= cores * A_CORE:
         return None
     return (
         f"{nodes:,} nodes keep real time on {cores} cores only if they send little: with the "
         f"default scenario's traffic only about {cores * A_CORE} do; this run takes about "
-        f"{needed / 1e9:.1f} GB of memory and {nodes * STATION_SECONDS:.0f} s to start: {ELSEWHERE}"
+        f"{needed / 1e9:.1f} GB of memory and {nodes * STATION_SECONDS:.0f} s to start: {elsewhere}"
     )

@@ -9,7 +9,7 @@ too, as often as it comes: a second copy is a duplicate.
 
 A middleware is a subclass in a file beside this one, and a line of `MIDDLEWARE` in
 `nodeapp.pubsub.registry`.  It names what it needs (`programs`, `modules`) and its own `ports`, and
-has `open`, `follow`, `unfollow`, `carry` and, if it needs them, daemons (`run_daemon`).
+has `open`, `ready`, `follow`, `unfollow`, `carry` and, if it needs them, daemons (`run_daemon`).
 
 Systems carry topics: content filters and access policies are refused, not imitated.
 """
@@ -28,7 +28,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from nodeapp.events import MAX_EVENT, TOPIC, Event, Subscription
+from nodeapp.events import TOPIC, Event, Subscription
 from nodeapp.host import Host
 from nodeapp.installation import setup_with
 from nodeapp.parameters import Param
@@ -40,6 +40,8 @@ ROUTING: Final = Param(
     "IP routing: static shortest paths, babel, batman, or none: one hop",
     choices=("static", "babel", "batman", "none"),
 )
+UNCONNECTED: Final = "published without a connection"
+"""What is counted of events that nobody can get."""
 PR_SET_PDEATHSIG: Final = 1
 
 log = logging.getLogger("nodeapp")
@@ -66,6 +68,8 @@ class Middleware(Service):
     """What set-up calls it, if not by its name."""
     Parameters: ClassVar[type[Any]] = MiddlewareParameters
     needs_topic = True
+    brings_back = True
+    node_memory = 12 << 20
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
         super().__init__(host, environment, parameters)
@@ -73,7 +77,8 @@ class Middleware(Service):
         self.parameters = parameters
         self.topics: dict[str, int] = {}
         """Topics that local clients follow, and with how many subscriptions."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._opened = False
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._daemons: list[asyncio.subprocess.Process] = []
         self._closing = False
 
@@ -81,7 +86,7 @@ class Middleware(Service):
 
     @abc.abstractmethod
     async def open(self) -> None:
-        """Start the daemons and connect; return when clients may be served."""
+        """Start the daemons and the client; return when the methods below may be called."""
 
     @abc.abstractmethod
     def ready(self) -> bool:
@@ -89,7 +94,7 @@ class Middleware(Service):
 
     @abc.abstractmethod
     def follow(self, topic: str) -> None:
-        """Subscribe to a topic, and again whenever the system connects (`topics`)."""
+        """Subscribe to a topic; a client that connects anew subscribes to all `topics` itself."""
 
     @abc.abstractmethod
     def unfollow(self, topic: str) -> None:
@@ -139,8 +144,15 @@ class Middleware(Service):
     async def _start(self) -> None:
         try:
             await self.open()
-        except OSError as error:
+            for topic in self.topics:
+                self.follow(topic)
+        except EndedError:
+            raise
+        except Exception as error:
+            if not isinstance(error, OSError):
+                log.exception("%s did not start", self.name)
             raise EndedError(f"{self.name} did not start: {error}") from None
+        self._opened = True
 
     def _check_topic(self, topic: str | None, what: str) -> None:
         super()._check_topic(topic, what)
@@ -149,41 +161,44 @@ class Middleware(Service):
 
     def subscribe(self, subscription: Subscription) -> None:
         super().subscribe(subscription)
-        unfit = self.unfit(
-            [(p.attribute, p.operator, p.value) for p in subscription.filter.predicates]
-        )
-        if unfit is not None:
-            self.local.remove(subscription)
-            raise RefusedError(unfit)
         topic = subscription.filter.topic
         assert topic is not None
         self.topics[topic] = self.topics.get(topic, 0) + 1
-        if self.topics[topic] == 1:
-            self.follow(topic)
+        try:
+            predicates = subscription.filter.predicates
+            unfit = self.unfit([(p.attribute, p.operator, p.value) for p in predicates])
+            if unfit is not None:
+                raise RefusedError(unfit)
+            if self._opened and self.topics[topic] == 1:
+                self.follow(topic)
+        except Exception:
+            self._forget(subscription, topic)
+            raise
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        super().unsubscribe(subscription)
         topic = subscription.filter.topic
         assert topic is not None
+        self._forget(subscription, topic)
+        if self._opened and topic not in self.topics:
+            self.unfollow(topic)
+
+    def _forget(self, subscription: Subscription, topic: str) -> None:
+        super().unsubscribe(subscription)
         self.topics[topic] -= 1
         if not self.topics[topic]:
             del self.topics[topic]
-            self.unfollow(topic)
 
     def publish(self, event: Event) -> None:
-        self._check_topic(event.topic, "the event")
         if event.policy is not None:
             raise RefusedError(f"{self.name} has no access policies: publish without one")
-        body = event.encode()
-        if len(body) > MAX_EVENT:
-            raise RefusedError(f"an event of {len(body)} bytes: at most {MAX_EVENT} fit a datagram")
-        if self._delivered.add(event.publisher, event.sequence, body, self.host.now()):
-            self.counters["published"] += 1
-            self.disseminate(event)
+        super().publish(event)
 
     def disseminate(self, event: Event) -> None:
         assert event.topic is not None
-        self.carry(event.topic, marker.mark(event))
+        if self._opened:
+            self.carry(event.topic, marker.mark(event))
+        else:
+            self.counters[UNCONNECTED] += 1
 
     def status(self) -> dict[str, Any]:
         return super().status() | {"ready": self.ready()}
@@ -215,13 +230,14 @@ class Middleware(Service):
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self.loop.call_soon_threadsafe(self.arrived, payload)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine until the node ends; an `EndedError` that it raises ends the node."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._closing:

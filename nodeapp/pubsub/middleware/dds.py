@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 from nodeapp.addressing import address_of
 from nodeapp.host import Host
 from nodeapp.parameters import Param
-from nodeapp.pubsub.base import EndedError, Environment
+from nodeapp.pubsub.base import EndedError, Environment, RefusedError
 from nodeapp.pubsub.middleware.base import Middleware, MiddlewareParameters
 
 MULTICAST: Final = (7400, 7401)
@@ -88,8 +88,6 @@ class Dds(Middleware):
         except DDSException as error:
             raise EndedError(f"dds cannot use UDP ports {UNICAST}: {error.msg}") from None
         self._participants = BuiltinDataReader(self._participant, BuiltinTopicDcpsParticipant)
-        for topic in self.topics:
-            self.follow(topic)
 
     def ready(self) -> bool:
         if self._participants is None:
@@ -123,13 +121,12 @@ class Dds(Middleware):
         from cyclonedds.core import Listener
         from cyclonedds.sub import DataReader
 
-        if self._participant is not None and topic not in self._readers:
-            self._readers[topic] = DataReader(
-                self._participant,
-                self._topic(topic),
-                qos=self._quality(),
-                listener=Listener(on_data_available=self._take),
-            )
+        self._readers[topic] = DataReader(
+            self._participant,
+            self._topic(topic),
+            qos=self._quality(),
+            listener=Listener(on_data_available=self._take),
+        )
 
     def _take(self, reader: Any) -> None:
         """Pass samples on; called by a thread of Cyclone's, also when a writer goes away."""
@@ -138,7 +135,7 @@ class Dds(Middleware):
                 self.arrived_in_thread(bytes(sample.payload))
 
     def unfollow(self, topic: str) -> None:
-        self._readers.pop(topic, None)
+        del self._readers[topic]
 
     def advertise(self, topic: str) -> None:
         from cyclonedds.pub import DataWriter
@@ -154,14 +151,17 @@ class Dds(Middleware):
 
         from nodeapp.pubsub.middleware.dds_sample import Sample
 
-        if self._participant is None:
-            self.counters["published without a connection"] += 1
-            return
         self.advertise(topic)
         try:
             self._writers[topic].write(Sample(payload=list(payload)))
         except DDSException:
             self.counters["writes refused"] += 1  # the queue of a reliable writer is full
+
+    def check_name(self, topic: str) -> None:
+        unknown = set(topic) & set(" *?[]\"'#$") or not (topic.isascii() and topic.isprintable())
+        if unknown or not topic or topic.startswith("DCPS"):
+            what = "printable ASCII without spaces and *?[]\"'#$, not beginning with DCPS"
+            raise RefusedError(f"{topic!r} is no topic of Cyclone DDS: {what}")
 
     def disconnect(self) -> None:
         self._readers.clear()

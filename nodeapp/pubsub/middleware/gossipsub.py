@@ -5,6 +5,9 @@ could not be seen otherwise, and messages are signed, as by default.  Keys follo
 that all know each other's names: a node dials `connections` nodes of lower ids, drawn at random,
 and again while they are not connected.
 
+The library numbers a node's messages from the second at which it starts: a node that starts again
+after more than one event a second uses numbers anew, and its peers drop those for two minutes.
+
 The library needs trio, which gets a thread of its own.
 """
 
@@ -53,22 +56,23 @@ class GossipSub(Middleware):
     modules = ("libp2p",)
     ports = (PORT,)
     needs_nodes = True
+    node_memory = 24 << 20
     Parameters = GossipSubParameters
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
         super().__init__(host, environment, parameters)
         self._trio: Any = None
-        """The token of trio's loop, once the peer is up."""
+        """The token of trio's loop."""
         self._orders: Any = None
         """Takes what that loop is to do, one thing after the other."""
         self._nursery: Any = None
         self._pubsub: Any = None
-        self._ended: asyncio.Future[None] = self.loop.create_future()
+        self._up = asyncio.Event()
 
     async def open(self) -> None:
         thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         thread.start()
-        await self._ended
+        await self._up.wait()
 
     def _run(self) -> None:
         """Run the peer in its thread until it ends."""
@@ -77,11 +81,10 @@ class GossipSub(Middleware):
         try:
             trio.run(self._peer)
         except BaseException as error:  # noqa: BLE001  it is raised where the node sees it
-            self._in_loop(self._fail, EndedError(f"{self.name}: {_first(error)}"))
+            self._in_loop(self._fail, f"{self.name}: {_first(error)}")
 
-    def _fail(self, error: Exception) -> None:
-        if not self._ended.done():
-            self._ended.set_exception(error)
+    def _fail(self, reason: str) -> None:
+        self.spawn(_end(reason))
 
     def _in_loop(self, call: Callable[..., object], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
@@ -126,8 +129,7 @@ class GossipSub(Middleware):
 
     def _is_up(self, token: Any) -> None:
         self._trio = token
-        for topic in self.topics:
-            self.follow(topic)
+        self._up.set()
 
     async def _subscribe(self, topic: str) -> None:
         self._nursery.start_soon(self._receive, await self._pubsub.subscribe(topic))
@@ -145,21 +147,20 @@ class GossipSub(Middleware):
         return self._trio is not None and (self.environment.nodes == 1 or bool(self._pubsub.peers))
 
     def follow(self, topic: str) -> None:
-        if self._trio is not None:
-            self._order(self._subscribe, topic)
+        self._order(self._subscribe, topic)
 
     def unfollow(self, topic: str) -> None:
-        if self._trio is not None:
-            self._order(self._pubsub.unsubscribe, topic)
+        self._order(self._pubsub.unsubscribe, topic)
 
     def carry(self, topic: str, payload: bytes) -> None:
-        if self._trio is None:
-            self.counters["published without a connection"] += 1
-            return
         self._order(self._pubsub.publish, topic, payload)
 
     def disconnect(self) -> None:
         """Its thread ends with the process, and so do its connections."""
+
+
+async def _end(reason: str) -> None:
+    raise EndedError(reason)
 
 
 def _first(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from nodeapp.addressing import address_of
 from nodeapp.host import Host
 from nodeapp.parameters import Param
 from nodeapp.pubsub.base import Environment, RefusedError
-from nodeapp.pubsub.middleware.base import Middleware, MiddlewareParameters
+from nodeapp.pubsub.middleware.base import UNCONNECTED, Middleware, MiddlewareParameters
 
 PORT: Final = 1883
 RECONNECT: Final = 5
@@ -148,8 +148,8 @@ class Mqtt(Middleware):
             self._left.add(topic)
 
     def carry(self, topic: str, payload: bytes) -> None:
-        if self._client is None or self._client.publish(topic, payload, self.parameters.qos).rc:
-            self.counters["published without a connection"] += 1
+        if self._client.publish(topic, payload, self.parameters.qos).rc:
+            self.counters[UNCONNECTED] += 1
 
     def check_name(self, topic: str) -> None:
         if not topic or set(topic) & set("+#\0") or topic[0] == "$":

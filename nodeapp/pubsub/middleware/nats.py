@@ -7,6 +7,7 @@ server to each that has a subscriber, never further: the cluster is a full mesh 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import Any, Final
 
@@ -30,11 +31,12 @@ class Nats(Middleware):
     modules = ("nats",)
     ports = (PORT, CLUSTER)
     needs_nodes = True
+    node_memory = 17 << 20
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
         super().__init__(host, environment, parameters)
         self._client: Any = None
-        self._subscriptions: dict[str, Any] = {}
+        self._subscriptions: dict[str, asyncio.Task[Any]] = {}
 
     async def open(self) -> None:
         import nats
@@ -59,8 +61,6 @@ class Nats(Middleware):
             )
         except (Error, OSError) as error:
             raise EndedError(f"nats-server does not answer on TCP port {PORT}: {error}") from None
-        for topic in self.topics:
-            await self._subscribe(topic)
 
     async def _ignore(self, error: Exception) -> None:
         """The server is not up yet: the client tries again."""
@@ -69,23 +69,18 @@ class Nats(Middleware):
         return self._client is not None and bool(self._client.is_connected)
 
     def follow(self, topic: str) -> None:
-        if self._client is not None:
-            self.spawn(self._subscribe(topic))
-
-    async def _subscribe(self, topic: str) -> None:
         async def arrived(message: Any) -> None:
             self.arrived(message.data)
 
-        self._subscriptions[topic] = await self._client.subscribe(topic, cb=arrived)
+        self._subscriptions[topic] = self.spawn(self._client.subscribe(topic, cb=arrived))
 
     def unfollow(self, topic: str) -> None:
-        if topic in self._subscriptions:
-            self.spawn(self._subscriptions.pop(topic).unsubscribe())
+        self.spawn(self._end(self._subscriptions.pop(topic)))
+
+    async def _end(self, subscribing: asyncio.Task[Any]) -> None:
+        await (await subscribing).unsubscribe()
 
     def carry(self, topic: str, payload: bytes) -> None:
-        if self._client is None:
-            self.counters["published without a connection"] += 1
-            return
         self.spawn(self._client.publish(topic, payload))
 
     def check_name(self, topic: str) -> None:

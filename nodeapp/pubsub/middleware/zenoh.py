@@ -66,29 +66,23 @@ class Zenoh(Middleware):
         except zenoh.ZError as error:
             first = str(error).splitlines()[0]
             raise EndedError(f"zenoh cannot open a session on TCP port {PORT}: {first}") from None
-        for topic in self.topics:
-            self.follow(topic)
 
     def ready(self) -> bool:
         if self._session is None:
             return False
-        info = self._session.info
-        return bool(info.routers_zid() if self.parameters.role == "router" else info.peers_zid())
+        info, alone = self._session.info, self.environment.nodes == 1
+        others = info.routers_zid() if self.parameters.role == "router" else info.peers_zid()
+        return alone or bool(others)
 
     def follow(self, topic: str) -> None:
-        if self._session is not None and topic not in self._subscribers:
-            self._subscribers[topic] = self._session.declare_subscriber(
-                topic, lambda sample: self.arrived_in_thread(sample.payload.to_bytes())
-            )
+        self._subscribers[topic] = self._session.declare_subscriber(
+            topic, lambda sample: self.arrived_in_thread(sample.payload.to_bytes())
+        )
 
     def unfollow(self, topic: str) -> None:
-        if topic in self._subscribers:
-            self._subscribers.pop(topic).undeclare()
+        self._subscribers.pop(topic).undeclare()
 
     def carry(self, topic: str, payload: bytes) -> None:
-        if self._session is None:
-            self.counters["published without a connection"] += 1
-            return
         self._session.put(topic, payload)
 
     def check_name(self, topic: str) -> None:

@@ -71,8 +71,6 @@ class ZeroMq(Middleware):
         monitor = self._subscriber.get_monitor_socket(
             zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         )
-        for topic in self.topics:
-            self.follow(topic)
         for node in range(1, self.environment.nodes + 1):
             self._subscriber.connect(f"tcp://{address_of(node)}:{PORT}")
         self.spawn(self._receive())
@@ -101,18 +99,13 @@ class ZeroMq(Middleware):
         return len(self._peers) >= self.environment.nodes
 
     def follow(self, topic: str) -> None:
-        if self._subscriber is not None:
-            self._subscriber.subscribe(topic.encode() + END)
+        self._subscriber.subscribe(topic.encode() + END)
 
     def unfollow(self, topic: str) -> None:
-        if self._subscriber is not None:
-            self._subscriber.unsubscribe(topic.encode() + END)
+        self._subscriber.unsubscribe(topic.encode() + END)
 
     def carry(self, topic: str, payload: bytes) -> None:
         """Publish; the task ends at once, as a PUB socket never waits."""
-        if self._publisher is None:
-            self.counters["published without a connection"] += 1
-            return
         self.spawn(self._send(topic, payload))
 
     async def _send(self, topic: str, payload: bytes) -> None:

@@ -18,6 +18,8 @@ def test_a_run_that_is_too_large_is_refused_or_warned_of_before_it_starts() -> N
     assert "about 4.2 GB of memory and 20 s to start" in warning
     with pytest.raises(BackendError, match=r"5,000 nodes need about 21.0 GB .* only 8.6 GB are"):
         check(5000, available=8 << 30, cores=2)
+    with pytest.raises(BackendError, match=r"500 nodes need about 12.6 GB .* free: use fewer$"):
+        check(500, available=8 << 30, cores=2, service=registry.service_of("gossipsub"))
 
 
 def test_beacons_of_a_dense_network_are_counted_before_it_starts() -> None:

@@ -20,6 +20,7 @@ from scapy.utils import RawPcapReader
 from capture.namespaces import network_namespace
 from emulation.backends.base import BackendError
 from emulation.backends.tap import TapBackend, TapRun
+from emulation.media.control import ControlError
 from emulation.media.device import LEAST_QUEUE
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import (
@@ -66,6 +67,13 @@ def quiet(nodes: int = 4, duration: float = 3.0, **settings: object) -> Scenario
         duration=duration,
         settings={"nodes": nodes, "topics": 0, "speed": 0, "hello_interval": 0.05} | settings,
     )
+
+
+class Unanswered(TapRun):
+    """Asks a medium that has stopped answering."""
+
+    def begin(self, epoch: float) -> None:
+        raise ControlError("medium: no answer within 5 s")
 
 
 def perform(
@@ -390,3 +398,13 @@ def test_without_tun_it_says_what_to_do(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "/dev/net/tun is missing" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_helper_that_does_not_answer_ends_the_run_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TapBackend, "run_type", Unanswered)
+    folder = RunFolder.create(tmp_path, quiet())
+    with pytest.raises(BackendError, match=r"^medium: no answer within 5 s$"):
+        TapBackend().execute(quiet(), folder, Recorded())
+    assert facts(folder.path)["problems"] == ["the run failed: medium: no answer within 5 s"]

@@ -71,7 +71,9 @@ class Listener(SimHost):
 def with_mirror(work: Callable[[Mirror, Listener], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
         host = Listener()
-        await work(Mirror(host, FIELD, MiddlewareParameters()), host)
+        mirror = Mirror(host, FIELD, MiddlewareParameters())
+        await mirror._start()
+        await work(mirror, host)
 
     asyncio.run(main())
 
@@ -145,7 +147,16 @@ def test_a_topic_that_the_system_refuses_leaves_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("name", "topic"),
-    [("mqtt", "a/#"), ("mqtt", "$a"), ("mqtt-bridged", "a+"), ("nats", "a b"), ("zenoh", "a//b")],
+    [
+        ("mqtt", "a/#"),
+        ("mqtt", "$a"),
+        ("mqtt-bridged", "a+"),
+        ("nats", "a b"),
+        ("zenoh", "a//b"),
+        ("dds", "a b"),
+        ("dds", "DCPSTopic"),
+        ("dds", "straße"),
+    ],
 )
 def test_each_system_knows_its_topics(name: str, topic: str) -> None:
     async def main() -> None:
@@ -159,14 +170,52 @@ def test_each_system_knows_its_topics(name: str, topic: str) -> None:
     asyncio.run(main())
 
 
-def test_a_start_that_the_machine_refuses_ends_the_node() -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(28, "No space left on device"), "No space left"),
+        (ZeroDivisionError("division by zero"), "division by zero"),
+        (EndedError("the port is in use"), "^the port is in use$"),
+    ],
+)
+def test_a_start_that_fails_ends_the_node(error: Exception, reason: str) -> None:
     async def work(mirror: Mirror, host: Listener) -> None:
-        async def full() -> None:
-            raise OSError(28, "No space left on device")
+        async def fail() -> None:
+            raise error
 
-        mirror.open = full  # type: ignore[method-assign]
-        with pytest.raises(EndedError, match=r"mirror did not start: .*No space left"):
+        mirror.open = fail  # type: ignore[method-assign]
+        with pytest.raises(EndedError, match=reason):
             await mirror._start()
+
+    with_mirror(work)
+
+
+def test_before_it_has_started_topics_wait_and_events_are_lost() -> None:
+    async def main() -> None:
+        mirror, other = (
+            Mirror(Listener(), FIELD, MiddlewareParameters()),
+            Event(1, 8, {"topic": "a"}),
+        )
+        mirror.subscribe(SUBSCRIPTION)
+        mirror.publish(other)
+        assert mirror.counters == {"published": 1, "published without a connection": 1}
+        await mirror._start()
+        assert mirror.counters["follow speed"] == 1
+
+    asyncio.run(main())
+
+
+def test_a_subscription_that_a_defect_prevents_is_not_there() -> None:
+    async def work(mirror: Mirror, host: Listener) -> None:
+        def fail(topic: str) -> None:
+            raise LookupError
+
+        mirror.follow = fail  # type: ignore[method-assign]
+        for _ in range(2):
+            with pytest.raises(LookupError):
+                mirror.subscribe(SUBSCRIPTION)
+        assert not mirror.local
+        assert not mirror.topics
 
     with_mirror(work)
 
