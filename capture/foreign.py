@@ -41,6 +41,8 @@ BATMAN: Final = 4305
 _ETHERNET: Final = 14
 _IPV6: Final = 40
 _FIN, _SYN, _RST = 1, 2, 4
+_MORE: Final = 0x20
+"""The flag "more fragments", in the byte that it is in."""
 _EDGE: Final = MARKER.size - 1
 """Bytes of a marker that may be in another segment."""
 _HALF: Final = 1 << 31
@@ -141,6 +143,8 @@ class ForeignDecoder:
         self._streams: dict[tuple[bytes, bytes, bytes], _Stream] = {}
         self._asking: set[tuple[bytes, int]] = set()
         """Addresses and ports from which datagrams went to the system's ports."""
+        self._unfinished: set[bytes] = set()
+        """Transmitters, IP ids and addresses of the system's datagrams of which fragments miss."""
 
     def read(self, frame: bytes) -> ForeignFrame | None:
         """Return what an Ethernet frame is; None for the testbed's own, and for broken ones."""
@@ -189,7 +193,13 @@ class ForeignDecoder:
         events = [event for _, event in _markers(packet)]
         if ports & {BABEL, BATMAN}:
             return ROUTING, []
-        owned = not later and self._owned(frame[_ETHERNET + 12 : _ETHERNET + 20], packet[:4])
+        addresses = frame[_ETHERNET + 12 : _ETHERNET + 20]
+        datagram = mac + frame[_ETHERNET + 4 : _ETHERNET + 6] + addresses
+        owned = datagram in self._unfinished if later else self._owned(addresses, packet[:4])
+        if owned and frame[_ETHERNET + 6] & _MORE:
+            self._unfinished.add(datagram)
+        else:
+            self._unfinished.discard(datagram)
         return (EVENT if events else SYSTEM if owned else None), events
 
     def _owned(self, addresses: bytes, ports: bytes) -> bool:

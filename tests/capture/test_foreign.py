@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from scapy.layers.inet import ICMP, IP, TCP, UDP
@@ -165,3 +166,21 @@ def test_an_answer_to_a_datagram_of_the_system_is_the_systems() -> None:
     other = IP(src="10.0.0.2", dst="10.0.0.1") / UDP(sport=50_002, dport=50_003) / Raw(b"!")
     frames = [ethernet(1, scout), ethernet(2, hello), ethernet(2, other)]
     assert labels(read(*frames)) == ["own protocol", "own protocol", None]
+
+
+def test_fragments_are_of_what_their_datagram_is() -> None:
+    systems, others = fragments(7, PORT), fragments(8, 5353)
+    by_two = [ethernet(node, piece) for piece in (*systems, *others) for node in (1, 2)]
+    assert labels(read(*by_two)) == ["own protocol"] * 6 + [None] * 6
+    again = [ethernet(1, piece) for piece in (*systems[1:], *systems, *systems[1:])]
+    assert labels(read(*again)) == [None] * 2 + ["own protocol"] * 3 + [None] * 2
+
+
+def fragments(number: int, port: int) -> list[Packet]:
+    datagram = bytes(UDP(sport=40_000, dport=port) / Raw(b"?" * 3000))
+    pieces = [datagram[start : start + 1400] for start in range(0, len(datagram), 1400)]
+    to: dict[str, Any] = {"src": "10.0.0.1", "dst": "10.0.0.2", "id": number, "proto": 17}
+    return [
+        IP(**to, frag=175 * index, flags="MF" if index < len(pieces) - 1 else 0) / Raw(piece)
+        for index, piece in enumerate(pieces)
+    ]
