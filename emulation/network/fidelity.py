@@ -245,13 +245,15 @@ def socket_drops(pid: int, ports: Iterable[int]) -> int:
     return drops
 
 
-def usage(processes: Iterable[tuple[str, int]]) -> Iterator[ProcessUsage]:
-    """Yield what processes (node, process id) and their descendants have used.
+def usage(
+    processes: Iterable[tuple[str, int]], *, descendants: bool = True, memory: bool = True
+) -> Iterator[ProcessUsage]:
+    """Yield what processes (node, process id) and their `descendants` have used.
 
-    Those that have ended are left out.
+    Those that have ended are left out.  `memory`, which takes long to count, is 0 without.
     """
     children: dict[int, list[int]] = {}
-    for process in psutil.process_iter(["ppid"]):
+    for process in psutil.process_iter(["ppid"]) if descendants else ():
         children.setdefault(process.info["ppid"], []).append(process.pid)
     pending = list(processes)
     for node, pid in pending:
@@ -264,5 +266,5 @@ def usage(processes: Iterable[tuple[str, int]]) -> Iterator[ProcessUsage]:
                 # Node apps are forked: their own name is that of the process they come from.
                 program="nodeapp" if "nodeapp" in seen.cmdline() else seen.name(),
                 cpu_seconds=times.user + times.system,
-                memory=seen.memory_full_info().pss,
+                memory=seen.memory_full_info().pss if memory else 0,
             )

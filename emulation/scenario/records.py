@@ -111,7 +111,8 @@ class ProcessUsage(Record):
     program: str
     cpu_seconds: float
     memory: int
-    """Bytes at the end; of memory that processes share, each has its part (PSS)."""
+    """Bytes at the end; of memory that processes share, each has its part (PSS).  0 if a fault
+    killed it."""
 
 
 class Usage(Record):

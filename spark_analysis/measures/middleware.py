@@ -36,7 +36,7 @@ from spark_analysis.report.text_table import Cell, TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(2, "84df3dba85d2")
+VERSION: Final = Version(3, "90f944efaca5")
 
 CARRIED: Final[Table] = Table(
     name="carried_events",
@@ -66,7 +66,9 @@ USAGE: Final = Table(
         column("node", STRING, "name of the node"),
         column("program", STRING, "nodeapp, or what runs beside it: mosquitto, babeld, ..."),
         column("cpu_seconds", DOUBLE, "s of processor time, from the start to the run's end"),
-        column("memory", LONG, "bytes at the end, its part of what is shared (PSS)"),
+        column(
+            "memory", LONG, "bytes at the end, with its part of what is shared; 0: killed before"
+        ),
     ),
     order=("node", "program"),
     make=lambda inputs: used(inputs),  # noqa: PLW0108  # it is defined below
@@ -109,11 +111,15 @@ def used(inputs: Inputs) -> Rows:
 
 
 def _per_node(inputs: Inputs, use: Literal["cpu_seconds", "memory"]) -> Iterator[tuple[str, float]]:
-    """Yield the runs whose usage is known, each with a use of a node's processes: their mean."""
+    """Yield the runs whose usage is known, each with a use of a node's processes: their mean.
+
+    What a fault has killed has no memory, which says nothing of what it had.
+    """
     for run in inputs.runs:
         sums: dict[str, float] = {}
         for process in () if run.usage is None else run.usage.processes:
-            sums[process.node] = sums.get(process.node, 0.0) + getattr(process, use)
+            if amount := getattr(process, use):
+                sums[process.node] = sums.get(process.node, 0.0) + amount
         if sums:
             yield run.name, fmean(sums.values())
 
@@ -163,14 +169,15 @@ def usage_table(tables: RunTables) -> list[TextTable]:
     processes = tables.table("usage")
     if processes.empty:
         return []
-    rows: list[list[Cell]] = [
-        [
-            str(program), count(own["node"].nunique()), seconds(own["cpu_seconds"].sum()),
-            seconds(own["cpu_seconds"].max()), quantity(own["memory"].mean(), "B"),
-            quantity(own["memory"].max(), "B"),
-        ]
-        for program, own in processes.groupby("program")
-    ]  # fmt: skip
+    rows: list[list[Cell]] = []
+    for program, own in processes.groupby("program"):
+        spent, memory = own.groupby("node")["cpu_seconds"].sum(), own["memory"][own["memory"] > 0]
+        rows.append(
+            [
+                str(program), count(len(spent)), seconds(spent.sum()), seconds(spent.max()),
+                quantity(memory.mean(), "B"), quantity(memory.max(), "B"),
+            ]
+        )  # fmt: skip
     return [
         TextTable(
             "Processes of the nodes",

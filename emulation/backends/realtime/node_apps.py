@@ -12,6 +12,7 @@ from typing import Final
 
 from emulation.backends.base import BackendError
 from emulation.network.driver import client_socket
+from emulation.network.fidelity import usage
 from emulation.network.processes import (
     GRACE,
     Process,
@@ -25,6 +26,7 @@ from emulation.network.processes import (
 )
 from emulation.network.warm import Warm
 from emulation.scenario.faults import clock_ahead
+from emulation.scenario.records import ProcessUsage
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import NodeSpec, Scenario
 from nodeapp.gps import GPSD_PORT
@@ -63,6 +65,8 @@ class NodeApps(dict[str, Process]):
         self._reported: set[str] = set()
         self._killed: set[str] = set()
         """Node apps killed by faults of the scenario, which are not reported as problems."""
+        self.spent: list[ProcessUsage] = []
+        """What those used, and the programs that they had started."""
 
     def write_map(self) -> None:
         """Write the scenario's road map, brokers and key, if it has them, for the node apps."""
@@ -108,6 +112,9 @@ class NodeApps(dict[str, Process]):
     def kill(self, name: str) -> None:
         """Kill a node app, as a fault does.  Raises `BackendError` if it does not end."""
         self._killed.add(name)
+        service = registry.service_of(self._scenario.protocol.name)
+        killed = [(name, self[name].pid)]
+        self.spent += usage(killed, descendants=bool(service.ports), memory=False)
         if kill(self[name]) is None:
             raise BackendError(f"{name}: the node app cannot be killed: {doing(self[name])}")
 

@@ -49,7 +49,7 @@ from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbon
 from emulation.backends.realtime.faults import Faults
 from emulation.backends.realtime.helpers import Helpers, recorder_config
 from emulation.backends.realtime.node_apps import NodeApps
-from emulation.backends.realtime.routing import routing_of, versions_of
+from emulation.backends.realtime.routing import DAEMONS, routing_of, versions_of
 from emulation.backends.realtime.signs import Heartbeat, Replaced, Sign
 from emulation.backends.realtime.watchdog import Watchdog
 from emulation.media.control import answers, ask
@@ -461,9 +461,9 @@ class RealTimeRun(ABC):
         """Return what the nodes' processes have used: node apps and routing daemons."""
         processes = [(name, process.pid) for name, process in self.nodes.items()]
         for name, process in self.helpers.items():
-            _, _, node = name.partition(" of ")
-            processes += [(node, process.pid)] if node else []
-        return Usage(processes=tuple(usage(processes)))
+            program, _, node = name.partition(" of ")
+            processes += [(node, process.pid)] if program in DAEMONS.values() else []
+        return Usage(processes=(*self.nodes.spent, *usage(processes)))
 
     def _write_fidelity(
         self, medium: Mapping[str, Any], driver: Mapping[str, Any], drops: int

@@ -109,14 +109,16 @@ def test_a_package_that_is_known_but_not_installed_has_no_version(
     ("name", "settings"),
     [
         ("mqtt", {"qos": 1, "broker": 2}),
-        ("mqtt", {"routing": "babel", "babel_hello": 0.2}),
+        ("mqtt", {"routing": "babel", "babel_hello": 0.2, "qos": 2}),
         ("mqtt", {"routing": "batman", "batman_interval": 0.2}),
         ("zeromq", {}),
         ("mqtt-bridged", {"brokers": "1,3"}),
         ("zenoh", {}),
+        ("zenoh", {"role": "peer", "routing": "static"}),
         ("nats", {}),
         ("gossipsub", {}),
         ("dds", {"advertise": True}),
+        ("dds", {"advertise": True, "reliability": "best_effort"}),
     ],
 )
 def test_events_go_over_two_hops(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
@@ -232,6 +234,22 @@ def test_a_broker_that_dies_is_named_and_ends_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.slow
+def test_a_crash_kills_what_the_node_app_has_started_and_its_use_is_counted(tmp_path: Path) -> None:
+    needs("mqtt", {})
+    scene = scenario("mqtt", faults="crash sta1 at 1 for 0.5")
+    folder = RunFolder.create(tmp_path, scene)
+    observer = Recorded()
+    TapBackend().execute(scene, folder, observer)
+    assert observer.problems == []
+    record = read_run(folder.path)
+    assert record.usage is not None
+    used = [each for each in record.usage.processes if each.program == "mosquitto"]
+    assert [each.node for each in used] == ["sta1", "sta1"], "the second could use the port"
+    assert [each.memory > 0 for each in used] == [False, True]
+
+
+@pytest.mark.root
 @pytest.mark.parametrize(("kind", "program"), routing.DAEMONS.items())
 def test_a_routing_daemon_that_ends_is_named_with_its_last_words(
     kind: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -280,6 +298,11 @@ def test_what_is_not_installed_is_told_before_the_run(
     monkeypatch.setattr(MIDDLEWARE["mqtt"].service, "programs", ("no-such-program",))
     with pytest.raises(BackendError, match=r"^mqtt needs no-such-program.*setup --with mqtt$"):
         TapBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
+
+
+def test_frames_that_nobody_seals_are_not_said_to_be_sealed() -> None:
+    with pytest.raises(ScenarioError, match=r"^mqtt has sockets of its own.*: leave out auth$"):
+        scenario("mqtt", auth="psk")
 
 
 def test_a_workload_that_filters_by_content_is_refused_at_once() -> None:

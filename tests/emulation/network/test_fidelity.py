@@ -1,4 +1,6 @@
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -128,6 +130,23 @@ with subprocess.Popen([sys.executable, "-c", {BUSY + "input()"!r}], stdin=subpro
 def test_own_processor_time_has_that_of_children_and_of_those_that_have_ended() -> None:
     # In a process of its own: one of the tests' has children of other tests, which come and go.
     subprocess.run([sys.executable, "-c", ALONE], check=True, cwd=PROJECT)
+
+
+def test_what_nodes_use_is_that_of_a_process_and_of_what_it_has_started() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & sleep 60"], start_new_session=True) as shell:
+        while len(psutil.Process(shell.pid).children()) < 2:
+            time.sleep(0.01)
+        of_node = [("sta1", shell.pid)]
+        every = list(fidelity.usage(of_node))
+        assert [(each.node, each.program) for each in every] == [
+            ("sta1", "sh"),
+            ("sta1", "sleep"),
+            ("sta1", "sleep"),
+        ]
+        assert all(each.memory > 0 for each in every)
+        (alone,) = fidelity.usage(of_node, descendants=False, memory=False)
+        assert (alone.program, alone.memory) == ("sh", 0)
+        os.killpg(shell.pid, signal.SIGKILL)
 
 
 def test_a_busy_machine_is_explained_by_its_processes() -> None:

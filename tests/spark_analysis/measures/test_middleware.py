@@ -69,7 +69,8 @@ def test_every_frame_of_every_hop_is_counted_by_what_it_is_for(
     run.notify(3, 5.021, (1, 1), hops=0)
     folder = run.write()
     used = [
-        {"node": "sta1", "program": "mosquitto", "cpu_seconds": 0.25, "memory": 3_000_000},
+        {"node": "sta1", "program": "mosquitto", "cpu_seconds": 0.2, "memory": 3_000_000},
+        {"node": "sta1", "program": "mosquitto", "cpu_seconds": 0.05, "memory": 0},  # killed
         {"node": "sta1", "program": "nodeapp", "cpu_seconds": 0.125, "memory": 2_000_000},
         {"node": "sta2", "program": "nodeapp", "cpu_seconds": 0.125, "memory": 2_000_000},
     ]
