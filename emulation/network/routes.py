@@ -18,6 +18,7 @@ The cost of a link is its expected number of transmissions: 1 over the share of 
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
 import time
@@ -35,8 +36,10 @@ from emulation.scenario.access_point import MESH_CHANNEL
 
 INTERVAL: Final = 0.5
 """Seconds between two looks at the links: at 20 m/s nodes move 10 m."""
-WORST: Final = 0.9
+WORST: Final = 0.99
 """Loss above which nobody routes over a link."""
+DEVICE_DOWN: Final = (errno.ENETDOWN, errno.ESRCH)
+"""Errors for routes of a device that is down: the kernel has forgotten those that there were."""
 
 
 def next_hops(count: int, links: Sequence[tuple[int, int, float]]) -> dict[tuple[int, int], int]:
@@ -95,18 +98,23 @@ class Routes:
         self._nodes = nodes
         self.numbers = {node["name"]: number for number, node in enumerate(nodes)}
         self._hops: dict[tuple[int, int], int] = {}
+        self._turn = 0
         self._index = []
         for node in nodes:
             with network_namespace(node["pid"]):
                 self._index.append(socket.if_nametoindex(node["interface"]))
 
     def update(self, links: Sequence[tuple[int, int, float]]) -> None:
-        """Change the routes that differ from the last ones.  Raises OSError."""
+        """Change the routes that differ from the last ones.  Raises OSError.
+
+        One node in turn gets all of its routes anew: a device that was down has lost them.
+        """
         hops = next_hops(len(self._nodes), links)
+        self._turn = (self._turn + 1) % len(self._nodes)
         requests: dict[int, list[bytes]] = {}
         for node, to in {*hops, *self._hops}:
             hop = hops.get((node, to))
-            if hop != self._hops.get((node, to)):
+            if hop != self._hops.get((node, to)) or node == self._turn:
                 address = self._nodes[to]["address"]
                 gateway = None if hop in (None, to) else self._nodes[hop]["address"]
                 index = self._index[node]
@@ -117,7 +125,11 @@ class Routes:
                 )
         for node, batch in requests.items():
             with network_namespace(self._nodes[node]["pid"]):
-                rtnetlink.send(batch, "routes")
+                try:
+                    rtnetlink.send(batch, "routes")
+                except OSError as error:
+                    if error.errno not in DEVICE_DOWN:
+                        raise
         self._hops = hops
 
 

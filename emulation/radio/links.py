@@ -476,10 +476,10 @@ class Links(LinkTable):
         return power
 
     def links(self, source: int) -> list[Link]:
-        """Return the links of a station to all that sense it, nearest first."""
+        """Return the links of a station to all that sense or receive it, nearest first."""
         row = self.row(source)
         bits = 8 * self.phy.mpdu_bytes(REFERENCE_BYTES)
-        neighbours = sorted(row.sense & row.power.keys() - {source})
+        neighbours = sorted({*row.sense, *row.snr_db} & row.power.keys() - {source})
         power = 10 * np.log10([row.power[neighbour] for neighbour in neighbours])
         snr = power - self.budget.noise_dbm
         dx, dy = (self._xy[neighbours] - (row.x, row.y)).T

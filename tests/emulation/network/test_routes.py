@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import random
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from emulation.network.routes import links_between, next_hops
+from emulation.network.routes import Routes, links_between, next_hops
 
 
 def test_a_chain_is_walked_and_islands_are_apart() -> None:
@@ -32,7 +34,8 @@ def test_two_good_hops_are_better_than_a_bad_one() -> None:
 
 
 def test_nobody_routes_over_what_nobody_hears() -> None:
-    assert next_hops(2, [(0, 1, 0.95)]) == {}
+    assert next_hops(2, [(0, 1, 0.995)]) == {}
+    assert next_hops(2, [(0, 1, 0.95)]) == {(0, 1): 1, (1, 0): 0}, "better than none"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -73,6 +76,33 @@ def test_paths_cost_what_those_of_another_implementation_do(
     for (at, to), hop in hops.items():
         assert graph[at, hop] > 0
         assert costs[at, to] == pytest.approx(graph[at, hop] + costs[hop, to])
+
+
+def test_a_device_that_was_down_gets_its_routes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    refused: list[int] = []
+
+    def send(batch: list[bytes], what: str) -> None:
+        sent.append(len(batch))
+        if refused:
+            raise OSError(refused[0], what)
+
+    monkeypatch.setattr("emulation.network.routes.network_namespace", lambda pid: nullcontext())
+    monkeypatch.setattr("emulation.network.routes.rtnetlink.send", send)
+    monkeypatch.setattr("socket.if_nametoindex", lambda name: 1)
+    routes = Routes(
+        [{"name": x, "pid": 1, "interface": x, "address": f"10.0.0.{x}"} for x in "123"]
+    )
+    chain = [(0, 1, 0.0), (1, 2, 0.0)]
+    routes.update(chain)
+    assert sent == [2, 2, 2]
+    refused.append(errno.ENETDOWN)
+    for _ in range(3):  # it is the turn of each
+        routes.update(chain)
+    assert sent[3:] == [2, 2, 2]
+    refused[:] = [errno.EPERM]
+    with pytest.raises(PermissionError):
+        routes.update(chain)
 
 
 LINKS = [
