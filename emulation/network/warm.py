@@ -96,6 +96,8 @@ class Warm:
             self._process = _start(theirs, modules, environment, output)
         self._running: dict[int, Forked] = {}
         self._started: dict[str, Any] | None = None
+        self._number = 0
+        """Of the last request; a start that Ctrl-C ended leaves its answer behind."""
         self._lock = threading.RLock()  # the prompt's watcher uses it as well as the prompt
         self._gone = False
 
@@ -116,7 +118,7 @@ class Warm:
         seconds ahead of this process's.  Raises OSError if no process can be
         forked, or the warm process has ended or does not answer within `START_LIMIT` seconds.
         """
-        request = {
+        request: dict[str, Any] = {
             "module": module,
             "arguments": list(arguments),
             "namespaces_of": namespaces_of,
@@ -125,6 +127,7 @@ class Warm:
         }
         descriptor = output if isinstance(output, int) else output.fileno()
         with self._lock:
+            request["number"] = self._number = self._number + 1
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # seen below
                 socket.send_fds(self._socket, [json.dumps(request).encode()], [descriptor])
             deadline = time.monotonic() + START_LIMIT
@@ -188,7 +191,8 @@ class Warm:
             if "pid" in report:  # registered at once: the next report may be of its end
                 self._running[report["pid"]] = Forked(self, report["pid"])
                 report["process"] = self._running[report["pid"]]
-            self._started = report
+            if report["number"] == self._number:
+                self._started = report
 
     def close(self) -> None:
         """End the warm process, and with it the processes that die with the run."""
@@ -329,21 +333,21 @@ class _Server:
                 if request["pid"] in self._children:
                     os.kill(request["pid"], request["signal"])
                 continue
-            if self._fork(descriptors[0]):
+            if self._fork(descriptors[0], request["number"]):
                 return request
 
-    def _fork(self, output: int) -> bool:
+    def _fork(self, output: int, number: int) -> bool:
         """Fork; return whether this is the new process, which writes to `output`."""
         try:
             pid = os.fork()
         except OSError as error:
-            self._tell(error=error.strerror, errno=error.errno)
+            self._tell(number=number, error=error.strerror, errno=error.errno)
             os.close(output)
             return False
         if pid != 0:
             os.close(output)
             self._children.add(pid)
-            self._tell(pid=pid)
+            self._tell(number=number, pid=pid)
             return False
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -160,7 +161,7 @@ class Scenario(BaseModel):
                     )
                 events.add((operation.node, operation.sequence))
         self._check_access_points()
-        self._check_faults()
+        self.check_faults(self.faults)
         if self.contacts is not None:
             self._check_contacts(self.contacts, ids)
         return self
@@ -172,7 +173,8 @@ class Scenario(BaseModel):
             if not {contact.one, contact.other} <= ids or contact.end < contact.start:
                 raise ValueError(f"{contact} is not a contact between two nodes")
 
-    def _check_faults(self) -> None:
+    def check_faults(self, faults: Iterable[Fault]) -> None:
+        """Raise ValueError for faults of what is not there, or cannot have them."""
         names = {node.name for node in self.nodes}
         stations = {node.name for node in self.stations}
         points = {point.name for point in self.access_points}
@@ -185,7 +187,7 @@ class Scenario(BaseModel):
             "disturb": set[str]() if points else names,
             "stranger": stations if points else names,
         }
-        for fault in self.faults:
+        for fault in faults:
             strangers = set(fault.nodes) - named.get(fault.kind, set())
             if strangers:
                 raise ValueError(f"a fault of kind {fault.kind} names {min(strangers)}")

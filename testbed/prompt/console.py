@@ -223,7 +223,9 @@ class Console(Prompt):
             duration=scenario.duration,
             rng=scenario.rng(f"prompt/{self._drawn}"),
             radio=None if scenario.wire is not None else scenario.radio,
+            placed=scenario.contacts is None,
         )
+        scenario.check_faults(faults)
         for fault in faults:
             alike = (fault.kind, sorted(fault.nodes))
             if fault.nodes and alike in [(old.kind, sorted(old.nodes)) for old in self._lasting]:

@@ -98,7 +98,9 @@ def test_prediction_delivers_once_through_handovers_and_the_prompt_shows_who_ser
     scenario = mesh(16.0, tracks, workload, "mobility-prediction", scan=0.5, range=400)
     folder = RunFolder.create(tmp_path, scenario)
     script = tmp_path / "commands"
-    script.write_text("served\nserved br4\nserved nobody\n", encoding="utf-8")
+    script.write_text(
+        "served\nserved br4\nserved nobody\nfault disturb sta1 sta2 lose 1\n", encoding="utf-8"
+    )
     said = io.StringIO()
 
     def prompt(run: LiveRun) -> None:
@@ -118,13 +120,14 @@ def test_prediction_delivers_once_through_handovers_and_the_prompt_shows_who_ser
     assert notified(folder, scenario) == {("sta2", 5, n): 1 for n in range(1, 37)}
     check_counters(folder, scenario)
     # It reported at broker 1 when it set out.
-    everybody, nobody, usage = re.split(r"(?m)^(?=no broker|usage)", said.getvalue())
+    everybody, nobody, usage, fault = re.split(r"(?m)^(?=no broker|usage|fault)", said.getvalue())
     _, row = (line.split() for line in everybody.splitlines())
     assert row[:3] == ["br1", "sta2", "serving"]
     assert "400,125" in row
     assert row[-2:] == ["br1", "br2"]  # the predicted path
     assert nobody == "no broker here serves a client\n"
     assert usage == "usage: served [BROKER]; brokers: br1, br2, br3, br4\n"
+    assert fault == "fault: a fault of kind disturb names sta1\n", "as in a scenario"
 
 
 def test_unicasts_find_the_station_where_it_is(tmp_path: Path) -> None:

@@ -100,6 +100,21 @@ def test_a_process_is_what_python_m_would_start(warm: Warm, tmp_path: Path) -> N
     assert process.poll() == -signal.SIGTERM
 
 
+def test_the_answer_to_a_start_that_was_interrupted_is_not_the_next_ones(
+    warm: Warm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(limit: float) -> None:
+        raise KeyboardInterrupt
+
+    with (tmp_path / "log").open("wb") as log:
+        with monkeypatch.context() as patched:
+            patched.setattr(warm, "receive", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                warm.start("asked", ["0"], log)
+        process = warm.start("asked", ["7"], log)
+        assert process.wait(10) == 7
+
+
 def test_ends_are_told_with_their_codes(warm: Warm, tmp_path: Path) -> None:
     codes = {"0": 0, "7": 7, "raise": 1}
     asked = {}
