@@ -165,6 +165,8 @@ class Analyst:
                 result = pickle.load(self._answers)  # noqa: S301  from a child of ours
             except (EOFError, pickle.UnpicklingError):  # it was killed, perhaps as it answered
                 code = self._process.wait()
+                self._answers.close()
+                self._process = self._answers = None  # the next order has a new one
             else:
                 self._idle = True
                 return result

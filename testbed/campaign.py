@@ -7,16 +7,20 @@ their end are analysed, and the page is written, by a process that needs no root
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+import typer
+
 from emulation.backends.base import Backend, BackendError
 from emulation.backends.registry import backends
-from emulation.network.processes import running
+from emulation.network.processes import STATE, running
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.papers.cost import about
 from spark_analysis.papers.paper import Paper, Preset
@@ -24,7 +28,7 @@ from spark_analysis.papers.planned import parts_of
 from spark_analysis.papers.published import read_known
 from spark_analysis.papers.reproduction import in_real_time
 from spark_analysis.sweeps.folder import RUNNING, SweepFolder, alone
-from spark_analysis.sweeps.spec import RunPoint, SweepSpec, points
+from spark_analysis.sweeps.spec import RunPoint, SweepSpec, is_current, points
 from spark_analysis.sweeps.sweep import SweepOutcome
 from spark_analysis.sweeps.tasks import note_failure, ran
 from testbed.ahead import Analyst
@@ -33,6 +37,8 @@ from testbed.options import LOCAL, USAGE, console, fail
 
 BETWEEN: Final = 600.0
 """Seconds of runs between two analyses."""
+TURN: Final = ".campaign"
+"""What is locked while points run, in the folder of the machine's runs."""
 POLL: Final = 0.5
 """Seconds between looks for other runs."""
 OVERHEAD: Final = 5.0
@@ -54,7 +60,7 @@ def run_campaign(spec: SweepSpec, folder: Path, master: str, *, keep_packets: bo
         ]
 
     backend = _ready(spec.backend, missing(), master)
-    with alone(folder, RUNNING), Analyst(folder) as analyst:
+    with alone(folder, RUNNING), _turn(), Analyst(folder) as analyst:
         with sweep.alone():
             sweep.note(spec)
         RunFolder(folder).give_to_caller()
@@ -82,7 +88,7 @@ def run_reproduction(
     if not folder.exists():  # the analysis, which has no root, is to write there
         folder.mkdir(parents=True)
         RunFolder(folder).give_to_caller()
-    with alone(folder, RUNNING), Analyst(folder) as analyst:
+    with alone(folder, RUNNING), _turn(), Analyst(folder) as analyst:
         analyse = partial(analyst.reproduction, paper.key, preset.name, folder, published)
         _run(in_real_time(plan, known), backend, analyst, analyse)
         analyse()
@@ -116,14 +122,32 @@ def _run(
     """Run points into their folders, and `analyse` now and then.  Raises as `run_campaign`."""
     begun = analysed = time.monotonic()
     for number, (path, point) in enumerate(to_run):
+        if not is_current(point):
+            fail("the code of the runs has changed: begin again, what the old code ran runs anew")
         _await_others()
         left = _left(len(to_run) - number, number, time.monotonic() - begun, point.duration)
         console.say(f"run {number + 1} of {len(to_run)}, {about(left)} left: {point}")
         with RunDisplay(console, point.duration, under_way=analyst.start) as display:
             run_point(path, point, backend, display)
         if time.monotonic() - analysed > BETWEEN and number + 1 < len(to_run):
-            analyse()
+            try:
+                analyse()
+            except typer.Exit:
+                console.say("the runs go on without it; what they give is analysed at the end")
             analysed = time.monotonic()
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """Wait until no other points run in real time on this machine, and let none meanwhile."""
+    STATE.mkdir(parents=True, exist_ok=True)
+    with (STATE / TURN).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            console.say("waiting for another sweep or reproduction in real time on this machine")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _await_others() -> None:

@@ -301,7 +301,7 @@ def end_with_failures(failures: Sequence[tuple[str, str]]) -> None:
     for point, reason in failures:
         console.say(f"[red]failed:[/red] {point}: {reason}")
     if failures:
-        fail(f"failed points: {len(failures)}; the same command runs them again")
+        fail(f"failed points: {len(failures)}; the same command tries them again")
 
 
 def _varied(words: list[str]) -> dict[str, tuple[str, ...]]:

@@ -37,11 +37,11 @@ from emulation.scenario.faults import FAULTS, FILE, texts_of
 from emulation.scenario.scenario import Scenario
 from emulation.vm.waiting import NOT_IN_REAL_TIME, MachineBackend, all_backends, image_name
 from emulation.workloads.registry import WORKLOAD, workload_class
-from nodeapp.installation import COMMAND
+from nodeapp.installation import COMMAND, ROOT
 from nodeapp.parameters import Parameter, ParameterError, convert, suggestion
 from nodeapp.pubsub.registry import MIDDLEWARE, SYSTEMS
 from spark_analysis.captures import virtual_run
-from spark_analysis.engine.code import Sources, closure, key_of, project
+from spark_analysis.engine.code import Sources, closure, key_of, project, read_sources
 from spark_analysis.errors import AnalysisError
 from spark_analysis.report.scenario_text import run_command
 from spark_analysis.sweeps.tasks import Task
@@ -64,11 +64,27 @@ def code_key(topology: str, protocol: str, workload: str = "", backend: str = VI
     as imported code does.  Raises `ScenarioError` for an unknown topology or workload, KeyError for
     an unknown protocol, `SpecError` if the image is unknown.
     """
-    sources = project()
+    return _key_in(project(), topology, protocol, workload, backend)
+
+
+def _key_in(sources: Sources, topology: str, protocol: str, workload: str, backend: str) -> str:
     key = key_of(sources, run_modules(sources, topology, protocol, workload, backend), protocol)
     if backend != MachineBackend.name:
         return key
     return hashlib.sha256(f"{key} {_image()}".encode()).hexdigest()[: len(key)]
+
+
+def is_current(point: RunPoint) -> bool:
+    """Return whether the code that a process loads now for a point is that of its key."""
+    workload = str(point.settings.get(WORKLOAD, ""))
+    sources = read_sources(ROOT)
+    if sources == project():
+        return True
+    try:
+        key = _key_in(sources, point.topology, point.protocol, workload, point.backend)
+    except SyntaxError:
+        return False
+    return key == code_key(point.topology, point.protocol, workload, point.backend)
 
 
 @functools.cache

@@ -82,10 +82,11 @@ PAPER: Final = Paper(
 
 
 @pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch) -> Recording:
+def backend(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: Any) -> Recording:
     recording = Recording()
     monkeypatch.setattr("testbed.campaign.backends", lambda: {"tap": recording})
     monkeypatch.setattr("testbed.campaign.running", lambda: [])  # another test's run may be
+    monkeypatch.setattr("testbed.campaign.STATE", tmp_path_factory.mktemp("state"))
     papers = {"six-schemes": registry.PAPERS["six-schemes"], "live": __name__}
     monkeypatch.setattr(registry, "PAPERS", MappingProxyType(papers))
     monkeypatch.setattr(sys.modules[__name__], "PAPER", PAPER)

@@ -122,4 +122,4 @@ def test_points_that_fail_are_named(
     result = CliRunner().invoke(app, ["reproduce", *words], env={"COLUMNS": "200"})
     assert result.exit_code == 1
     assert "formula cells=0: ZeroDivisionError" in result.output
-    assert "failed points: 1; the same command runs them again" in result.output
+    assert "failed points: 1; the same command tries them again" in result.output

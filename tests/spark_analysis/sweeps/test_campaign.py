@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import fcntl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from emulation.backends.base import BackendError, Observer
@@ -15,8 +18,11 @@ from emulation.scenario.records import Fidelity
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from spark_analysis import sweeps
-from spark_analysis.sweeps.spec import SweepSpec, _image, code_key, points
+from spark_analysis.engine.code import project
+from spark_analysis.sweeps import spec
+from spark_analysis.sweeps.spec import SweepSpec, _image, code_key, is_current, points
 from spark_analysis.sweeps.tasks import failed, failure
+from testbed import campaign
 from testbed.app import app
 
 FEW = ("--nodes", "7", "--duration", "14", "--seeds", "1", "--set", "interval=1")
@@ -46,8 +52,9 @@ class Recording(VirtualBackend):
 
 
 @pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch) -> Recording:
+def backend(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: Any) -> Recording:
     recording = Recording()
+    monkeypatch.setattr("testbed.campaign.STATE", tmp_path_factory.mktemp("state"))
     monkeypatch.setattr("testbed.campaign.backends", lambda: {"tap": recording})
     monkeypatch.setattr("testbed.campaign.running", lambda: [])  # another test's run may be
     return recording
@@ -237,6 +244,72 @@ def test_another_run_on_the_machine_is_waited_for(
     assert code == 130
     assert output.startswith("waiting for the run of process 4711 on this machine to end run 1")
     assert others == []
+
+
+def test_another_campaign_on_the_machine_is_waited_for(
+    backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(backend, "execute", interrupted)
+    monkeypatch.setattr("testbed.campaign.STATE", tmp_path)
+    with (tmp_path / campaign.TURN).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def say(text: str) -> None:
+            said.append(text)
+            lock.close()
+
+        monkeypatch.setattr("testbed.campaign.console.say", say)
+        code, _ = sweep(tmp_path / "out", "flooding")
+    assert code == 130
+    assert said[0].startswith("waiting for another sweep")
+    assert said[1].startswith("run 1")
+
+
+def test_code_that_changes_during_a_campaign_ends_it(
+    backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.campaign.is_current", lambda point: not backend.ran)
+    code, output = sweep(tmp_path, "flooding", "broker-gpsr")
+    assert code == 1
+    assert "the code of the runs has changed: begin again" in output
+    assert backend.ran == ["flooding"]
+
+
+def test_the_code_of_a_point_is_current_until_what_it_runs_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (point,) = points(SweepSpec("roaming_field", ("flooding",), {}, seeds=1, backend="tap"))
+    sources = dict(project())
+
+    def change(name: str, text: str) -> None:
+        changed = dataclasses.replace(sources[name], text=sources[name].text + text)
+        monkeypatch.setattr(spec, "read_sources", lambda root: sources | {name: changed})
+
+    assert is_current(point)
+    for name, text, same in (
+        ("nodeapp.pubsub.flooding", "# a remark\n", True),
+        ("nodeapp.pubsub.georendezvous", "HERE = 1\n", True),
+        ("nodeapp.pubsub.flooding", "HERE = 1\n", False),
+        ("nodeapp.pubsub.flooding", "HERE =\n", False),
+    ):
+        change(name, text)
+        assert is_current(point) is same, (name, text)
+
+
+def test_runs_go_on_if_an_analysis_in_between_fails(
+    backend: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.campaign.BETWEEN", -1.0)
+    monkeypatch.setattr("testbed.campaign.Analyst.sweep", fails)
+    code, output = sweep(tmp_path, "flooding", "broker-gpsr")
+    assert code == 3
+    assert output.count("the runs go on without it") == 1
+    assert backend.ran == ["flooding", "broker-gpsr"]
+
+
+def fails(*_: Any, **__: Any) -> NoReturn:
+    raise typer.Exit(3)
 
 
 def test_an_interrupt_keeps_what_has_run(

@@ -88,7 +88,7 @@ def test_the_end_of_a_sweep_is_printed(
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
     assert "failed: flooding seed=9: broke (failed.txt)" in done.output
-    assert "failed points: 1; the same command runs them again" in done.output
+    assert "failed points: 1; the same command tries them again" in done.output
 
 
 def test_another_spec_in_the_folder_is_one_line(app: typer.Typer, tmp_path: Path) -> None:
