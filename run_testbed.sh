@@ -254,7 +254,7 @@ setup_for_tests() { # without root, tests of the dissector, of figures for print
 }
 
 install_with() { # NAME,...: middlewares, and what routes beneath them
-    local name known=0
+    local name known=0 all="mqtt, zeromq, zenoh, dds, nats, gossipsub, mqtt-clients, babel, batman"
     log=$project/.setup.log
     for name in ${1//,/ }; do
         case $name in
@@ -263,13 +263,13 @@ install_with() { # NAME,...: middlewares, and what routes beneath them
             batman) known=1; install_daemons batmand ;;
             nats) known=1; install_daemons nats-server ;;
             zeromq | zenoh | dds | gossipsub | mqtt-clients) known=1 ;;
-            *) fail "there is no $name to set up: mqtt, zeromq, zenoh, dds, nats, gossipsub, mqtt-clients, babel, batman" ;;
+            *) fail "there is no $name to set up: $all" ;;
         esac
         if [ -e "$project/requirements/$name.lock" ]; then
             pip_install "$venv" "$project/requirements/$name.lock" || fail "pip failed; see $log"
         fi
     done
-    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: mqtt, zeromq, zenoh, dds, nats, gossipsub, mqtt-clients, babel, batman"
+    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: $all"
 }
 
 install_daemons() { # runs start them for themselves: Debian's own services stay off

@@ -66,6 +66,8 @@ class Front:
                 await self._serve(Connection(self._uplink, self._enter, head, reader, writer))
             else:
                 writer.write(version311.refusal(UNACCEPTABLE))
+        except packets.ForeignError as error:
+            log.warning("mqtt: a client begins with %s", error)
         except (OSError, EOFError, TimeoutError):  # a port that was tried
             pass
         finally:

@@ -21,19 +21,28 @@ CONNECT_WAIT: Final = 10.0
 """Seconds within which a connection must begin."""
 MAX_PACKET: Final = MAX_EVENT + 4_000
 """Bytes."""
+TLS: Final = 0x16
+"""The first byte of a handshake of TLS (RFC 8446, 5.1)."""
+
+
+class ForeignError(Exception):
+    """A connection that begins with something else; the message says with what."""
 
 
 async def first_bytes(reader: asyncio.StreamReader) -> tuple[bytes, int]:
     """Return the first bytes of a connection and the version of MQTT that ends them.
 
-    Raises `EOFError` if it does not begin with CONNECT, and `TimeoutError` if nothing comes.
+    Raises `ForeignError` or `EOFError` if it does not begin with CONNECT, and `TimeoutError` if
+    nothing comes.
     """
     async with asyncio.timeout(CONNECT_WAIT):
         head = await reader.readexactly(2)
         while head[-1] & 0x80 and len(head) < 5:
             head += await reader.readexactly(1)
+        if head[0] == TLS:
+            raise ForeignError("TLS, which this port does not speak: connect without it")
         if head[0] != CONNECT or head[-1] & 0x80:
-            raise EOFError
+            raise ForeignError("no packet CONNECT")
         head += await reader.readexactly(2)
         head += await reader.readexactly(int.from_bytes(head[-2:], "big") + 1)
         return head, head[-1]

@@ -78,9 +78,19 @@ async def first(data: bytes) -> Any:
     return await packets.first_bytes(feed(data))
 
 
-@pytest.mark.parametrize("data", [b"\xc0\0", b"GET /", b"\x10\xff\xff\xff\xff\x7f", b"", b"\x10"])
-def test_what_does_not_connect_is_closed(data: bytes) -> None:
-    with pytest.raises(EOFError):
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"\xc0\0", "no packet CONNECT"),
+        (b"GET /", "no packet CONNECT"),
+        (b"\x10\xff\xff\xff\xff\x7f", "no packet CONNECT"),
+        (b"\x16\x03\x01\x02\0\1", "TLS, .*connect without it"),
+        (b"", "0 bytes read"),
+        (b"\x10", "1 bytes read"),
+    ],
+)
+def test_what_does_not_connect_is_closed(data: bytes, told: str) -> None:
+    with pytest.raises((packets.ForeignError, EOFError), match=told):
         asyncio.run(first(data))
 
 
