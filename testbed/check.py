@@ -20,7 +20,7 @@ from capture.process import explained
 from emulation.backends.base import BackendError
 from emulation.backends.registry import backends
 from emulation.caller import drop
-from emulation.check.design import DRAWN, FAULTS, FEWEST, MOST, STRANGER, Design
+from emulation.check.design import DRAWN, FAULTS, FEWEST, MOST, Design
 from emulation.check.properties.base import Property
 from emulation.check.properties.registry import promised, property_named, property_names
 from emulation.errors import ScenarioError
@@ -31,6 +31,18 @@ from emulation.scenario.settings import protocol_parameters
 from nodeapp.installation import COMMAND
 from nodeapp.parameters import suggestion
 from nodeapp.pubsub.registry import MIDDLEWARE, service_of
+from testbed.check_options import (
+    BUDGET,
+    BudgetOption,
+    FaultsOption,
+    KeptOption,
+    PropertyOption,
+    RangeOption,
+    ReportOption,
+    SpreadOption,
+    StrictCheckOption,
+    TopologyOption,
+)
 from testbed.display import RunDisplay
 from testbed.options import (
     FAILED,
@@ -43,24 +55,24 @@ from testbed.options import (
     console,
     end_interrupted,
     fail,
-    local_folder,
     print_error,
     quiet,
     settings_of,
     writing,
 )
 from testbed.outcome import print_json
-from topologies.catalog import make_scenario, topology_names, topology_parameters
+from topologies.catalog import make_scenario, topology_parameters
 
 if TYPE_CHECKING:  # they import hypothesis, which other commands need not have
     from emulation.check.search import Counterexample, Search, SearchProgress, Spread, Watch
 
-BUDGET: Final = "1m"
 UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 MOVING: Final = 20.0
 """Seconds for which nodes of a topology move before they stand still."""
 ENDLESS: Final = "endless"
 """The property of runs that do not end."""
+_FLAWS: Final = {ENDLESS: "did not end", "defect": "had a node app that raised"}
+"""By property: what it looks for."""
 ALL_FAULTS: Final = ",".join(FAULTS)
 NONE: Final = "none"
 """For `--faults`."""
@@ -82,66 +94,6 @@ class _Case(NamedTuple):
         """The command lines that repeat it, by backend."""
         run = f"{COMMAND} run --scenario {shlex.quote(str(self.path))} --backend"
         return {name: f"{run} {name}" for name in ("virtual", "tap")}
-
-
-BudgetOption = Annotated[
-    str | None,
-    typer.Option("--budget", help=f"how long to draw, as 30s or 5m; {BUDGET} without --scenarios"),
-]
-PropertyOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--property",
-        metavar="NAME",
-        help="a property to check, promised or not; repeatable; by default all that the "
-        "protocol promises",
-        autocompletion=property_names,
-    ),
-]
-TopologyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--topology",
-        help="use its nodes, motion and radio instead of drawn ones; frames lost by its radio are "
-        "not a finding",
-        autocompletion=topology_names,
-    ),
-]
-RangeOption = Annotated[str, typer.Option("--nodes", help="nodes of a scenario, from..to")]
-FaultsOption = Annotated[
-    str,
-    typer.Option(
-        "--faults",
-        metavar="KINDS",
-        help=f"what may fail, separated by commas, or none; {STRANGER}: forged packets, against "
-        "which a network without a key promises nothing",
-    ),
-]
-SpreadOption = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        help="search on Spark: local[4] or spark://host:port; the findings are the same",
-    ),
-]
-KeptOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        help="folder in which scenarios are kept, to run first next time; by default "
-        "runs/check/PROTOCOL",
-        file_okay=False,
-        callback=local_folder,
-    ),
-]
-
-
-StrictCheckOption = Annotated[
-    bool, typer.Option("--strict", help="exit with 1 if anything was found")
-]
-ReportOption = Annotated[
-    bool, typer.Option("--report", help="write a page; run each finding once more, for its replay")
-]
 
 
 def check(
@@ -187,16 +139,17 @@ def check(
         search = Search(design, chosen, watch, spread, width)
         cases: list[_Case] = []
         try:
-            cases += _again(search, folder, protocol, [rule.name for rule in chosen])
+            cases += _again(search, folder, design, [rule.name for rule in chosen])
             for finding in search.search(seed, scenarios, seconds):
                 cases.append(_keep(folder, finding))
         except ScenarioError as error:  # of a topology, with what was drawn for it
             fail(f"--topology {topology}: {error}", USAGE)
         except KeyboardInterrupt:
+            _keep_last(folder, search, cases)
             end_interrupted(f"interrupted after {_drawn(search.progress)}; see {folder}")
-    if not search.progress.drawn and len(cases) < len(chosen):
+    if not search.progress.drawn and len(search.progress.findings) < len(chosen):
         fail(f"--budget {budget} was over before a scenario was drawn: raise it", USAGE)
-    console.say(_summary(protocol, search.progress))
+    console.say(_summary(protocol, search.progress, [rule.name for rule in chosen]))
     outcome = _outcome(protocol, seed, search.progress, cases, _reports(cases) if report else {})
     if report:
         _write_page(folder, outcome)
@@ -300,19 +253,23 @@ def _properties(names: Sequence[str] | None, protocol: str, topology: str | None
         fail(str(error), USAGE)
 
 
-def _again(search: Search, folder: Path, protocol: str, chosen: Sequence[str]) -> Iterator[_Case]:
+def _again(search: Search, folder: Path, design: Design, chosen: Sequence[str]) -> Iterator[_Case]:
     """Run the scenarios that were kept, and yield what is still wrong with them."""
     from emulation.check.search import kept
 
     try:
-        before = kept(folder, protocol)
+        before = kept(folder, design.protocol)
     except ScenarioError as error:
         fail(str(error), USAGE)
     others = set(property_names()) - set(chosen)
     for path, scenario in before.items():
-        if path.stem.rpartition("-")[0] in others:
+        name = path.stem.rpartition("-")[0]
+        if name in others:
             continue  # that property is not asked for this time
-        finding = search.again(scenario)
+        if reason := _unasked(scenario, design):
+            console.say(f"not run, {reason}: {path}")
+            continue
+        finding = search.again(scenario, name)
         if finding is None:
             console.say(f"holds now: {path}")
             continue
@@ -321,14 +278,35 @@ def _again(search: Search, folder: Path, protocol: str, chosen: Sequence[str]) -
         yield case
 
 
-def _keep(folder: Path, finding: Counterexample) -> _Case:
-    """Keep the scenario of a finding, and print it."""
-    from emulation.check.search import keep
+def _unasked(scenario: Scenario, design: Design) -> str | None:
+    """Return why a kept scenario is none of those that are asked for this time."""
+    from emulation.check.draw import LOSSLESS
 
-    with writing(f"in {folder}"):
-        case = _Case(finding, keep(folder, finding), False)
+    kinds = sorted({fault.kind for fault in scenario.faults} - {*design.faults})
+    if kinds:
+        return f"it needs --faults {','.join(kinds)}"
+    if design.base is None and scenario.wire is None and scenario.radio.propagation != LOSSLESS:
+        return "it needs --topology, as its radio loses frames"
+    return None
+
+
+def _keep(folder: Path, finding: Counterexample) -> _Case:
+    """Print a finding, and keep its scenario."""
+    from emulation.check.search import keep, place_of
+
+    case = _Case(finding, place_of(folder, finding), False)
     _tell(case)
+    with writing(f"in {folder}"):
+        keep(case.path, finding)
     return case
+
+
+def _keep_last(folder: Path, search: Search, cases: Sequence[_Case]) -> None:
+    """Keep what the search was shrinking when it was interrupted."""
+    known = [case.finding for case in cases]
+    for finding in search.progress.findings:
+        if finding not in known:
+            _keep(folder, finding)
 
 
 def _tell(case: _Case) -> None:
@@ -415,13 +393,18 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _summary(protocol: str, progress: SearchProgress) -> str:
+def _summary(protocol: str, progress: SearchProgress, chosen: Sequence[str]) -> str:
     kinds = ", ".join(progress.kind_names()) or "none"
     wrong = ", ".join(finding.property for finding in progress.findings)
     verdict = f"does not hold: {wrong}" if wrong else "nothing found"
     unused = f"\nhandlers without a message: {', '.join(progress.unused())}"
     seen = f"messages seen: {kinds}{unused if progress.unused() else ''}"
-    return f"{protocol}: {_state(progress)}: {verdict}\n{seen}"
+    flaws = [
+        f"\n{_count(runs, 'run')} {_FLAWS[name]}, which may hide the rest: --property {name}"
+        for name, runs in progress.flawed.items()
+        if runs and name not in chosen
+    ]
+    return f"{protocol}: {_state(progress)}: {verdict}\n{seen}{''.join(flaws)}"
 
 
 def _write_page(folder: Path, outcome: Mapping[str, Any]) -> None:

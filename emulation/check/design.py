@@ -16,12 +16,12 @@ from nodeapp.pubsub.base import Service
 
 FEWEST, MOST = 2, 12
 """Nodes of a scenario."""
-STRANGER: Final = "stranger"
+STRANGER: Final[Kind] = "stranger"
 FAULTS: Final[tuple[Kind, ...]] = (
     *("crash", "radio", "link", "partition", "disturb", "jam", "position", "clock"),
 )
 """Kinds of faults that are drawn unless others are asked for."""
-DRAWN: Final[tuple[Kind, ...]] = (*FAULTS, "stranger")
+DRAWN: Final[tuple[Kind, ...]] = (*FAULTS, STRANGER)
 """Kinds that can be asked for."""
 
 
@@ -60,12 +60,17 @@ BEGIN: Final = st.integers(2, LATEST)
 
 
 class DrawnNetwork(NamedTuple):
-    """Nodes and access points of a scenario; `wire` if its nodes are hosts on a switch."""
+    """Nodes and access points of a scenario; `wire` if its nodes are hosts on a switch.
+
+    `reach` is the range of the radios, metres; `placed`: whether positions decide who hears whom.
+    """
 
     nodes: tuple[NodeSpec, ...]
     clients: tuple[NodeSpec, ...]
     points: tuple[AccessPointSpec, ...]
     wire: WireSpec | None
+    reach: float = RANGE
+    placed: bool = True
 
 
 def at(several: Sequence[T], number: int) -> T:

@@ -37,6 +37,7 @@ from emulation.check.design import (
 )
 from emulation.check.draw_faults import faults
 from emulation.check.observed import SETTLED
+from emulation.mobility.contacts import Contact
 from emulation.mobility.routes import Leg, legs
 from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.radio.spec import RadioSpec, UnitDisk
@@ -46,6 +47,10 @@ from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from emulation.workloads.base import Operation, announcements
 
 TOPOLOGY: Final = "check"
+LOSSLESS: Final = UnitDisk(collisions=False)
+"""The radio of drawn networks."""
+FOREVER: Final = 1e6
+"""Seconds, beyond the end of every scenario."""
 ALONG, ACROSS = 7, 6
 """Most steps in x and y from a node to the next one: the radio reaches farther."""
 BACK: Final = 3
@@ -182,8 +187,9 @@ def scenarios(draw: Draw, design: Design) -> Scenario:
         "faults": faulty,
     }
     if base is not None:
-        return base.model_copy(update={**drawn, "workload_spec": None})
-    radio = RadioSpec(range=RANGE, propagation=UnitDisk(collisions=False))
+        contacts = base.contacts and tuple(_lasting(base.contacts, base.duration))
+        return base.model_copy(update={**drawn, "workload_spec": None, "contacts": contacts})
+    radio = RadioSpec(range=RANGE, propagation=LOSSLESS)
     mesh_radio = radio.model_copy(update={"range": 1.5 * SPACING}) if network.points else None
     return Scenario(
         **drawn,
@@ -216,7 +222,14 @@ def _standing(base: Scenario) -> DrawnNetwork:
         for index, node in enumerate(base.nodes)
     )
     clients = tuple(node for node in nodes if base.wire is not None or not node.wired)
-    return DrawnNetwork(nodes, clients, base.access_points, base.wire)
+    reach, placed = base.radio.range or RANGE, base.contacts is None
+    return DrawnNetwork(nodes, clients, base.access_points, base.wire, reach, placed)
+
+
+def _lasting(contacts: Iterable[Contact], end: float) -> Iterator[Contact]:
+    """Yield contacts, of which those that last to a time go on for good."""
+    for contact in contacts:
+        yield contact._replace(end=FOREVER) if contact.end >= end else contact
 
 
 def _field(draw: Draw, design: Design) -> DrawnNetwork:

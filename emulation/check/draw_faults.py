@@ -13,7 +13,6 @@ from emulation.check.design import (
     HALF,
     MOST,
     NUMBER,
-    RANGE,
     STEP,
     STRANGER,
     Design,
@@ -25,7 +24,7 @@ from emulation.check.design import (
 from emulation.check.forging import CHANGES, forged
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.connectivity import connected
-from emulation.scenario.faults import ON_A_SWITCH, Fault
+from emulation.scenario.faults import AT_A_PLACE, ON_A_SWITCH, Fault
 
 LENGTHS: Final = (4, None, 1, 2, 10, 20)
 """Half seconds that a fault lasts; None: for good, if the others stay connected."""
@@ -72,7 +71,9 @@ def _kinds(design: Design, network: DrawnNetwork) -> tuple[Any, ...]:
     kinds: list[Any] = [
         kind
         for kind in ("crash", "radio", "crash", "link", "partition", "jam", "clock", "position")
-        if kind in design.faults and (network.wire is None or kind in ON_A_SWITCH)
+        if kind in design.faults
+        and (network.wire is None or kind in ON_A_SWITCH)
+        and (network.placed or kind not in AT_A_PLACE)
     ]
     if "disturb" in design.faults and not network.points:
         kinds += DISTURBED
@@ -127,7 +128,7 @@ def _stranger(
 
 def _can_go(design: Design, network: DrawnNetwork, gone: set[str]) -> bool:
     """Return whether a node may be gone for good: two or more stay, and are connected."""
-    if not design.service.promises.outlives:
+    if not design.service.promises.outlives or not network.placed:
         return False
     stay = [node for node in network.nodes if node.name not in gone]
     if sum(node in network.clients for node in stay) < 2:
@@ -137,4 +138,4 @@ def _can_go(design: Design, network: DrawnNetwork, gone: set[str]) -> bool:
     if network.wire is not None:
         return True
     positions = [node.waypoints[-1][1:] for node in stay]
-    return connected(RadioSpec(range=RANGE * design.service.promises.reach), positions)
+    return connected(RadioSpec(range=network.reach * design.service.promises.reach), positions)

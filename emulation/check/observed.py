@@ -6,8 +6,8 @@ was published, who was notified, and when the last frame of an event was sent.  
 a protocol itself.
 
 A run that would never end is ended: when a node asks for call after call without letting time pass
-(`STANDSTILL`), or when nodes send ever more (`MOST_FRAMES`, or more frames of one event than the
-protocol promises).
+(`STANDSTILL`) or for ever more (`MOST_CALLS`), or when nodes send ever more (`MOST_FRAMES`, or more
+frames of one event than the protocol promises).
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from nodeapp.wire import HEADER, Frame, WireError, decode, decode_body
 
 STANDSTILL: Final = 10_000
 """Calls that a node may ask for at one instant."""
+MOST_CALLS: Final = 200_000
+"""Calls that a node may ask for in one run; some ask for 5,000 in two minutes."""
 MOST_FRAMES: Final = 50_000
 """Datagrams between nodes in one run; a dozen nodes send some 10,000 in two minutes."""
 REST: Final = 10.0
@@ -78,7 +80,14 @@ class Crash(NamedTuple):
 
 
 class EndlessError(BaseException):
-    """A run that would never end; not an Exception, which a node app survives."""
+    """A run that would never end; not an Exception, which a node app survives.
+
+    Shrinking keeps its `kind`.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class _WatchedHost:
@@ -88,7 +97,7 @@ class _WatchedHost:
         self._host = host
         self._name = name
         self._instant = -1.0
-        self._calls = 0
+        self._calls = self._all_calls = 0
         self.node_id, self.rng = host.node_id, host.rng
         self.now, self.position = host.now, host.position
         self.send, self.withdraw = host.send, host.withdraw
@@ -101,9 +110,11 @@ class _WatchedHost:
         if now != self._instant:
             self._instant, self._calls = now, 0
         self._calls += 1
-        if self._calls > STANDSTILL:
+        self._all_calls += 1
+        if self._calls > STANDSTILL or self._all_calls > MOST_CALLS:
+            still = ": virtual time stands still" if self._calls > STANDSTILL else ""
             raise EndlessError(
-                f"{self._name} asks for call after call at {now:.3f} s: virtual time stands still"
+                "calls", f"{self._name} asks for call after call at {now:.3f} s{still}"
             )
         return self._host.call_later(delay, callback, *args)
 
@@ -136,7 +147,9 @@ class Observed(NullRecorder):
         self.forgeries = set(_forged(scenario))
         """Events that a stranger sends too, whose contents and number may be forged."""
         self.endless = ""
-        """Why the run was ended before its time, if it was."""
+        """Why the run was ended before its time, if it was, ..."""
+        self.endless_kind = ""
+        """... and which limit it was."""
         self.latest = 0.0
         """When a node or a client last sent anything."""
         self._of_event: Counter[EventId] = Counter()
@@ -157,7 +170,9 @@ class Observed(NullRecorder):
         self.latest = time
         self._sent.append(time)
         if len(self._sent) > MOST_FRAMES:
-            raise EndlessError(f"nodes send ever more: {MOST_FRAMES:,} frames by {time:.1f} s")
+            raise EndlessError(
+                "frames", f"nodes send ever more: {MOST_FRAMES:,} frames by {time:.1f} s"
+            )
         if len(datagram) >= HEADER.size:
             header = HEADER.unpack_from(datagram)
             kind, event = header[1], (header[9], header[10])
@@ -171,7 +186,8 @@ class Observed(NullRecorder):
                 most = self._most * (len(self._ids) if event in self.forgeries else 1)
                 if self._of_event[event] > most:
                     raise EndlessError(
-                        f"nodes send ever more: {most:,} frames of one event by {time:.1f} s"
+                        "frames of an event",
+                        f"nodes send ever more: {most:,} frames of one event by {time:.1f} s",
                     )
         return super().sent(time, station, to, datagram)
 
@@ -225,9 +241,9 @@ class Observed(NullRecorder):
         return self.scenario.nodes[self._ids.index(node)].name
 
     def lives(self, node: int, time: float) -> int:
-        """Return how often a node's app has been killed by the given time."""
+        """Return how often a node's app has been killed before a time; what it did then counts."""
         crashes = down(self.scenario.faults, self.name(node), "crash")
-        return sum(start <= time for start, _ in crashes)
+        return sum(start < time for start, _ in crashes)
 
     def is_up(self, node: int) -> bool:
         """Return whether a node's app runs at the end."""
@@ -285,7 +301,8 @@ def observe(scenario: Scenario, service: type[Service] | None = None) -> Observe
             return running
         except Exception as error:
             observed.crashes.append(Crash(host.now(), spec.name, error))
-            raise EndlessError(f"{spec.name} cannot start at {host.now():g} s") from error
+            text = f"{spec.name} cannot start at {host.now():g} s"
+            raise EndlessError("start", text) from error
 
     services: list[Service] = []
     observed = Observed(scenario, service_class)
@@ -298,7 +315,7 @@ def observe(scenario: Scenario, service: type[Service] | None = None) -> Observe
         )
         simulation.run()
     except EndlessError as error:
-        observed.endless = str(error)
+        observed.endless, observed.endless_kind = str(error), error.kind
     observed.finish()
     for running in services:  # some add handlers when they start
         observed.handled.update(running.handlers)

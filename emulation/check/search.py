@@ -81,6 +81,8 @@ class SearchProgress:
     """Runs in which a property was looked at, by name, ..."""
     violated: Counter[str] = field(default_factory=Counter)
     """... and in which it did not hold."""
+    flawed: Counter[str] = field(default_factory=Counter)
+    """Runs that say little of other properties, by the one that says so: `endless`, `defect`."""
     findings: list[Counterexample] = field(default_factory=list)
 
     @property
@@ -113,7 +115,7 @@ def judge(
 ) -> Counterexample | None:
     """Return the first violation of the first property that does not hold; None if all do."""
     promises = design.service.promises
-    for rule in properties:
+    for rule in looked_at(observed, properties):
         try:
             violation = next(rule.violations(observed, promises), None)
         except Exception as error:  # noqa: BLE001  what a property raises is its defect
@@ -123,6 +125,11 @@ def judge(
         if violation is not None:
             return Counterexample(rule.name, violation, observed.scenario)
     return None
+
+
+def looked_at(observed: Observed, properties: Iterable[Property]) -> list[Property]:
+    """Return the properties by which a run can be judged."""
+    return [rule for rule in properties if not (rule.needs_end and observed.endless)]
 
 
 class _Condition:
@@ -213,7 +220,9 @@ class Chunk:
     handled: set[int] = field(default_factory=set)
     judged_by: Counter[str] = field(default_factory=Counter)
     violated: Counter[str] = field(default_factory=Counter)
+    flawed: Counter[str] = field(default_factory=Counter)
     finding: Counterexample | None = None
+    """The smallest that there is so far, once `run` has one."""
     _watch: Callable[[Chunk], None] | None = field(default=None, repr=False)
 
     def run(self, watch: Callable[[Chunk], None] | None = None) -> Chunk:
@@ -228,11 +237,10 @@ class Chunk:
             return new and self.drawn < self.limit and time.monotonic() < until
 
         self._watch = watch
-        finding = self._find(self.design, rng, _Condition(self, self.properties, worth))
-        if finding is not None:
-            finding = self._with_fewer_nodes(finding, rng)
+        self._find(self.design, rng, _Condition(self, self.properties, worth))
+        if self.finding is not None:
+            self._with_fewer_nodes(self.finding, rng)
         self._watch = None
-        self.finding = finding
         if self.number % COLLECTING == 0:
             gc.collect()
         return self
@@ -250,15 +258,16 @@ class Chunk:
             gc.collect()
         if self._watch is not None:
             self._watch(self)
+        self.flawed.update(endless=bool(observed.endless), defect=bool(observed.crashes))
         finding = judge(observed, self.design, properties)
-        for rule in properties:
+        for rule in looked_at(observed, properties):
             self.judged_by[rule.name] += 1
             if finding is not None and finding.property == rule.name:
                 self.violated[rule.name] += 1
                 break
         return finding
 
-    def _with_fewer_nodes(self, finding: Counterexample, rng: random.Random) -> Counterexample:
+    def _with_fewer_nodes(self, finding: Counterexample, rng: random.Random) -> None:
         """Look for the same among fewer nodes, which shrinking may not have reached."""
         low = self.design.nodes[0]
         while (high := len(finding.scenario.nodes) - 1) >= low:
@@ -267,10 +276,11 @@ class Chunk:
             if smaller is None or len(smaller.scenario.nodes) > high:
                 break
             finding = smaller
-        return finding
 
-    @staticmethod
-    def _find(design: Design, rng: random.Random, condition: _Condition) -> Counterexample | None:
+    def _find(
+        self, design: Design, rng: random.Random, condition: _Condition
+    ) -> Counterexample | None:
+        """Return what is found and shrunk, which becomes `finding` unless that has fewer nodes."""
         try:
             find(scenarios(design), condition, settings=_HOW, random=rng)
         except NoSuchExample:
@@ -279,6 +289,13 @@ class Chunk:
             if condition.finding is None:
                 raise  # a defect of the testbed's own
             # It was shrunk up to `MOST_SHRINKING`: the last one counts.
+        finally:
+            smaller = condition.finding
+            if smaller is not None and (
+                self.finding is None
+                or len(smaller.scenario.nodes) < len(self.finding.scenario.nodes)
+            ):
+                self.finding = smaller
         return condition.finding
 
 
@@ -304,23 +321,26 @@ class Search:
         if STRANGER in design.faults:
             design = replace(design, frames=recorded(design))
         self._design = design
+        self._chosen = properties
         self._properties = list(properties)
         self._watch = watch
         self._spread = spread
         self._width = width
 
-    def again(self, scenario: Scenario) -> Counterexample | None:
-        """Run a scenario that was kept; return what is still wrong with it."""
-        chunk = Chunk(self._design, self._properties, 0, 0)
-        finding = chunk.judged(scenario, self._properties, shrinking=True)
+    def again(self, scenario: Scenario, name: str) -> Counterexample | None:
+        """Run a scenario that was kept for a property; return what is still wrong with it."""
+        chunk = Chunk(self._design, self._chosen, 0, 0)
+        first = sorted(self._chosen, key=lambda rule: rule.name != name)
+        finding = chunk.judged(scenario, first, shrinking=True)
         self._count(chunk)
         if finding is not None:
             self._take(finding)
         return finding
 
     def _take(self, finding: Counterexample) -> None:
-        """Keep a finding, and look for other properties from now on."""
-        self.progress.findings.append(finding)
+        """Keep a finding, one a property, and look for other properties from now on."""
+        if finding.property in [rule.name for rule in self._properties]:
+            self.progress.findings.append(finding)
         self._properties = [rule for rule in self._properties if rule.name != finding.property]
 
     def search(
@@ -328,7 +348,8 @@ class Search:
     ) -> Iterator[Counterexample]:
         """Draw `most` scenarios, or stop after so many seconds (None: no limit).
 
-        Yields findings, one a property.
+        Yields findings, one a property.  KeyboardInterrupt leaves the one that was being shrunk in
+        those of the progress.
         """
         progress = self.progress
         until = float("inf") if seconds is None else time.monotonic() + seconds
@@ -371,18 +392,23 @@ class Search:
             chunk.run(self._report)
         except KeyboardInterrupt:
             self._count(chunk)
+            if chunk.finding is not None:
+                self._take(chunk.finding)
             raise
 
     def _report(self, chunk: Chunk) -> None:
         if self._watch is not None:
             before = self.progress
-            counters = ("kinds", "judged", "violated")
+            counters = ("kinds", "judged", "violated", "flawed")
             copies = {name: getattr(before, name).copy() for name in counters}
             progress = replace(before, handled=set(before.handled), **copies)
             _add(progress, chunk)
             self._watch(progress)
 
     def _count(self, chunk: Chunk) -> None:
+        if chunk.number:  # one that ran ahead has looked for what was found meanwhile, too
+            names = {rule.name for rule in self._properties}
+            chunk.judged_by = Counter({x: n for x, n in chunk.judged_by.items() if x in names})
         _add(self.progress, chunk)
         if self._watch is not None:
             self._watch(self.progress)
@@ -395,17 +421,21 @@ def _add(progress: SearchProgress, chunk: Chunk) -> None:
     progress.handled |= chunk.handled
     progress.judged.update(chunk.judged_by)
     progress.violated.update(chunk.violated)
+    progress.flawed.update(chunk.flawed)
     progress.seconds = time.monotonic() - progress.started
 
 
-def keep(folder: Path, finding: Counterexample) -> Path:
-    """Write a finding's scenario, named by the property; return its path.  Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+def place_of(folder: Path, finding: Counterexample) -> Path:
+    """Return where a finding's scenario is kept in a folder: it is named by the property."""
     text = finding.scenario.model_dump_json()
     digest = hashlib.blake2s(text.encode(), digest_size=4).hexdigest()
-    path = folder / f"{finding.property}-{digest}{_SUFFIX}"
+    return folder / f"{finding.property}-{digest}{_SUFFIX}"
+
+
+def keep(path: Path, finding: Counterexample) -> None:
+    """Write a finding's scenario.  Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     finding.scenario.save(path)
-    return path
 
 
 def kept(folder: Path, protocol: str) -> dict[Path, Scenario]:

@@ -24,6 +24,7 @@ from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import NO_RANGE, WireSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.scenario.faults import NO_RADIOS, ON_A_SWITCH, Fault
+from emulation.whole import write_text
 from emulation.workloads.base import Operation
 from nodeapp.addressing import address_of
 from nodeapp.pubsub.base import Environment
@@ -269,8 +270,8 @@ class Scenario(BaseModel):
         return self.model_copy(update={"duration": seconds, **kept})
 
     def save(self, path: Path) -> None:
-        """Write the scenario as JSON."""
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        """Write the scenario as JSON.  Raises OSError."""
+        write_text(path, self.model_dump_json(indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Scenario:

@@ -12,7 +12,9 @@ from markupsafe import escape
 from typer.testing import CliRunner
 
 from emulation.check.properties.registry import property_names
+from emulation.check.search import Chunk
 from emulation.errors import ScenarioError
+from emulation.scenario.faults import Fault
 from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.base import Service
 from testbed import check
@@ -69,6 +71,68 @@ def test_a_finding_is_told_kept_run_first_and_gone_when_the_bug_is(
     assert mended.exit_code == 0
     assert f"holds now: {file}" in mended.output
     assert "nothing found" in mended.output
+
+
+def test_kept_scenarios_are_run_whatever_others_show_and_if_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant(monkeypatch, ForgetsAll)
+    line = ("semi-probabilistic", "--scenarios", "20", "--property", "delivered", "--out", "kept")
+    invoke(*line)
+    (file,) = Path("kept").glob("delivered-*.json")
+    scenario = Scenario.load(file)
+    scenario.model_copy(update={"seed": 98}).save(Path("kept/delivered-other.json"))
+    forged = Fault(kind="stranger", sender="n1", datagram="00", start=1.0, text="")
+    scenario.model_copy(update={"faults": (forged,)}).save(Path("kept/delivered-stranger.json"))
+    lossy = base_scenario("roaming_field", "flooding").radio
+    scenario.model_copy(update={"radio": lossy}).save(Path("kept/delivered-radio.json"))
+    done = invoke(*line, "--json")
+    cases = json.loads(done.stdout)["findings"]
+    assert [case["scenario"] for case in cases] == [str(file), "kept/delivered-other.json"]
+    assert "not run, it needs --faults stranger: kept/delivered-stranger.json" in done.output
+    assert "not run, it needs --topology, as its radio loses frames: kept/deliv" in done.output
+    assert "1 finding: does not hold: delivered" in " ".join(done.output.split())
+
+
+def test_an_interrupted_search_tells_and_keeps_what_it_was_shrinking(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant(monkeypatch, ForgetsAll)
+    judged = Chunk.judged
+
+    def interrupted(self: Chunk, *arguments: Any, **options: Any) -> Any:
+        if self.shrinking == 20:
+            raise KeyboardInterrupt
+        return judged(self, *arguments, **options)
+
+    monkeypatch.setattr(Chunk, "judged", interrupted)
+    line = ("semi-probabilistic", "--scenarios", "20", "--property", "delivered", "--out", "kept")
+    done = invoke(*line)
+    assert done.exit_code == 130
+    assert "delivered does not hold, with " in done.output
+    (file,) = Path("kept").glob("delivered-*.json")
+    assert str(file) in done.output
+
+
+def test_a_full_disk_loses_no_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    plant(monkeypatch, ForgetsAll)
+    monkeypatch.setattr(Scenario, "save", full)
+    done = invoke("semi-probabilistic", "--scenarios", "20", "--property", "delivered")
+    assert done.exit_code == 1
+    assert "never hears of it." in done.output
+    assert "No space left on device" in done.output
+
+
+def test_runs_that_say_little_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, StandsStill)
+    line = ("flooding", "--scenarios", "5", "--nodes", "2..3", "--json", "--property", "delivered")
+    done = invoke(*line)
+    (judged,) = json.loads(done.stdout)["properties"] or [{"runs": 0}]
+    assert judged["runs"] == 0
+    assert "5 runs did not end, which may hide the rest: --property endless" in done.output
 
 
 def test_handlers_that_no_message_has_called_are_named() -> None:
@@ -167,6 +231,15 @@ def base_scenario(topology: str, protocol: str) -> Scenario:
     return make_scenario(
         topology, protocol, seed=1, duration=20.0, settings={"nodes": 2, "topics": 0}
     )
+
+
+def test_contacts_at_the_end_of_the_motion_go_on() -> None:
+    Path("contacts.txt").write_text("a b 0 100\nb c 0 100\na c 5 12\n")
+    topology = ("--topology", "contact_trace", "--set", "file=contacts.txt", "--nodes", "3")
+    line = ("flooding", "--scenarios", "20", *topology, "--strict")
+    for words in (("--property", "delivered", "--faults", "none"), ()):
+        done = invoke(*line, *words)
+        assert done.exit_code == 0, done.output
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from nodeapp.pubsub.base import Promises
 
@@ -31,6 +31,9 @@ class Violation(NamedTuple):
 
 class Property(ABC):
     """Base of every property.  The first line of a subclass's docstring says what must hold."""
+
+    needs_end: ClassVar[bool] = False
+    """Whether runs that do not come to their end are not judged."""
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from nodeapp.pubsub.base import Promises
 
 
 class Defect(Property):
-    """No node app raises an exception, and none after it was stopped."""
+    """No node app raises an exception."""
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         for crash in observed.crashes:

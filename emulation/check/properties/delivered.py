@@ -12,12 +12,12 @@ from nodeapp.pubsub.base import Promises
 class Delivered(Property):
     """In the quiet end, a subscriber hears of every event that it matches."""
 
+    needs_end = True
+
     def applies(self, promises: Promises) -> bool:
         return promises.delivered
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        if observed.endless:
-            return
         for interest, publishings in observed.expected():
             for publishing in publishings:
                 if not observed.notified(interest.node, publishing.event.id):

@@ -14,4 +14,4 @@ class Endless(Property):
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         if observed.endless:
-            yield Violation(observed.endless, observed.latest, kind=observed.endless[-5:])
+            yield Violation(observed.endless, observed.latest, kind=observed.endless_kind)

@@ -25,11 +25,13 @@ class Rest(Property):
     subscriptions that end.
     """
 
+    needs_end = True
+
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         scenario = observed.scenario
         nodes = REST * len(scenario.nodes)
         sent = observed.at_rest()
-        if observed.endless or sent <= QUIET * nodes:
+        if sent <= QUIET * nodes:
             return
         calm = observe(without_changes(scenario, observed.settled), observed.service)
         # Messages that are sent again in bunches fall into some windows more often than in others.

@@ -12,12 +12,12 @@ from nodeapp.pubsub.base import Promises
 class SubscribersServed(Property):
     """In the quiet end, a subscriber hears of at least one of a publisher's matching events."""
 
+    needs_end = True
+
     def applies(self, promises: Promises) -> bool:
         return promises.served
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        if observed.endless:
-            return
         for interest, publishings in observed.expected():
             ids = [publishing.event.id for publishing in publishings]
             if not any(observed.notified(interest.node, event) for event in ids):

@@ -183,7 +183,7 @@ def test_chunks_that_run_ahead_find_the_same(monkeypatch: pytest.MonkeyPatch) ->
     assert here.progress.drawn == 70
     ahead = Search(design, rules, None, elsewhere, 2)
     assert list(ahead.search(1, 70, None)) == wanted
-    for name in ("drawn", "shrinking", "kinds"):
+    for name in ("drawn", "shrinking", "kinds", "judged", "violated", "flawed"):
         assert getattr(ahead.progress, name) == getattr(here.progress, name)
 
 
