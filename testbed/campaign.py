@@ -7,11 +7,10 @@ their end are analysed, and the page is written, by a process that needs no root
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,6 +21,7 @@ from emulation.backends.base import Backend, BackendError
 from emulation.backends.registry import backends
 from emulation.network.processes import STATE, running
 from emulation.scenario.runfolder import RunFolder
+from emulation.vm.locks import locked
 from spark_analysis.papers.cost import about
 from spark_analysis.papers.paper import Paper, Preset
 from spark_analysis.papers.planned import parts_of
@@ -123,7 +123,7 @@ def _run(
     begun = analysed = time.monotonic()
     for number, (path, point) in enumerate(to_run):
         if not is_current(point):
-            fail("the code of the runs has changed: begin again, what the old code ran runs anew")
+            fail("the code of the runs has changed: begin again; what it ran is run once more")
         _await_others()
         left = _left(len(to_run) - number, number, time.monotonic() - begun, point.duration)
         console.say(f"run {number + 1} of {len(to_run)}, {about(left)} left: {point}")
@@ -137,17 +137,11 @@ def _run(
             analysed = time.monotonic()
 
 
-@contextmanager
-def _turn() -> Iterator[None]:
+def _turn() -> AbstractContextManager[None]:
     """Wait until no other points run in real time on this machine, and let none meanwhile."""
     STATE.mkdir(parents=True, exist_ok=True)
-    with (STATE / TURN).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            console.say("waiting for another sweep or reproduction in real time on this machine")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    waits = "waiting for another sweep or reproduction in real time on this machine"
+    return locked(STATE / TURN, None, lambda: console.say(waits))
 
 
 def _await_others() -> None:

@@ -47,8 +47,6 @@ class HwsimRun(OwnMediumRun):
 
     medium = "emulation.media.hwsim"
     modules = (medium,)
-    _associated = False
-    """Whether the stations have had the time to associate."""
 
     def start_radios(self) -> None:
         """Start them, and wait for beacons.
@@ -92,9 +90,6 @@ class HwsimRun(OwnMediumRun):
         self.route()
 
     def await_associations(self) -> None:
-        if self._associated:
-            return
-        self._associated = True
         self.observer.stage("associating")
         left = self._wifi.await_association(
             lambda ready: self.helpers.wait(ready, ASSOCIATION_LIMIT)

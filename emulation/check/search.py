@@ -115,7 +115,7 @@ def judge(
 ) -> Counterexample | None:
     """Return the first violation of the first property that does not hold; None if all do."""
     promises = design.service.promises
-    for rule in looked_at(observed, properties):
+    for rule in properties:
         try:
             violation = next(rule.violations(observed, promises), None)
         except Exception as error:  # noqa: BLE001  what a property raises is its defect
@@ -125,11 +125,6 @@ def judge(
         if violation is not None:
             return Counterexample(rule.name, violation, observed.scenario)
     return None
-
-
-def looked_at(observed: Observed, properties: Iterable[Property]) -> list[Property]:
-    """Return the properties by which a run can be judged."""
-    return [rule for rule in properties if not (rule.needs_end and observed.endless)]
 
 
 class _Condition:
@@ -237,9 +232,9 @@ class Chunk:
             return new and self.drawn < self.limit and time.monotonic() < until
 
         self._watch = watch
-        self._find(self.design, rng, _Condition(self, self.properties, worth))
-        if self.finding is not None:
-            self._with_fewer_nodes(self.finding, rng)
+        finding = self._find(self.design, rng, _Condition(self, self.properties, worth))
+        if finding is not None:
+            self._with_fewer_nodes(finding, rng)
         self._watch = None
         if self.number % COLLECTING == 0:
             gc.collect()
@@ -259,8 +254,9 @@ class Chunk:
         if self._watch is not None:
             self._watch(self)
         self.flawed.update(endless=bool(observed.endless), defect=bool(observed.crashes))
-        finding = judge(observed, self.design, properties)
-        for rule in looked_at(observed, properties):
+        rules = [rule for rule in properties if not (rule.needs_end and observed.endless)]
+        finding = judge(observed, self.design, rules)
+        for rule in rules:
             self.judged_by[rule.name] += 1
             if finding is not None and finding.property == rule.name:
                 self.violated[rule.name] += 1
@@ -273,18 +269,18 @@ class Chunk:
         while (high := len(finding.scenario.nodes) - 1) >= low:
             design = replace(self.design, nodes=(low, high))
             smaller = self._find(design, rng, _Condition(self, self.properties, None, finding))
-            if smaller is None or len(smaller.scenario.nodes) > high:
+            if smaller is None or smaller is finding:
                 break
             finding = smaller
 
     def _find(
         self, design: Design, rng: random.Random, condition: _Condition
     ) -> Counterexample | None:
-        """Return what is found and shrunk, which becomes `finding` unless that has fewer nodes."""
+        """Search and shrink; return `finding`, another one if that has fewer nodes."""
         try:
             find(scenarios(design), condition, settings=_HOW, random=rng)
         except NoSuchExample:
-            return None
+            pass
         except Flaky:
             if condition.finding is None:
                 raise  # a defect of the testbed's own
@@ -296,7 +292,7 @@ class Chunk:
                 or len(smaller.scenario.nodes) < len(self.finding.scenario.nodes)
             ):
                 self.finding = smaller
-        return condition.finding
+        return self.finding
 
 
 Spread = Callable[[Sequence[Chunk]], Sequence[Chunk]]
@@ -369,6 +365,8 @@ class Search:
             if chunk is None or not self._holds(chunk, limit):
                 chunk = self._chunk(seed, number, limit, until - time.monotonic())
                 self._run_here(chunk)
+            names = {rule.name for rule in self._properties}  # one ahead has looked for others, too
+            chunk.judged_by = Counter({x: n for x, n in chunk.judged_by.items() if x in names})
             self._count(chunk)
             if chunk.finding is not None:
                 self._take(chunk.finding)
@@ -406,9 +404,6 @@ class Search:
             self._watch(progress)
 
     def _count(self, chunk: Chunk) -> None:
-        if chunk.number:  # one that ran ahead has looked for what was found meanwhile, too
-            names = {rule.name for rule in self._properties}
-            chunk.judged_by = Counter({x: n for x, n in chunk.judged_by.items() if x in names})
         _add(self.progress, chunk)
         if self._watch is not None:
             self._watch(self.progress)

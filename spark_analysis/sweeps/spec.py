@@ -84,7 +84,7 @@ def is_current(point: RunPoint) -> bool:
         key = _key_in(sources, point.topology, point.protocol, workload, point.backend)
     except SyntaxError:
         return False
-    return key == code_key(point.topology, point.protocol, workload, point.backend)
+    return key == point.code
 
 
 @functools.cache

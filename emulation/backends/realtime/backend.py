@@ -128,14 +128,13 @@ class RealTimeBackend:
             except KeyboardInterrupt:
                 run.ended = "interrupted"
                 raise
-            except ControlError as error:  # of a helper that the run has just begun to use
-                run.problems.append(f"the run failed: {error}")
-                raise BackendError(str(error)) from None
             except Exception as error:
                 if interrupts.requested:
                     run.ended = "interrupted"
                 else:
                     run.problems.append(f"the run failed: {error}")
+                if isinstance(error, ControlError):  # a helper does not answer
+                    raise BackendError(str(error)) from None
                 raise
             finally:
                 run.stop()

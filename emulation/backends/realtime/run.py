@@ -279,7 +279,7 @@ class RealTimeRun(ABC):
             self.associate()
         self.observer.stage(f"starting {len(specs)} node apps")
         self._start_node_apps()
-        if self.mesh is not None:
+        if self.mesh is not None and not self._foreign:  # routes beneath have waited for that
             self.await_associations()
         self.helpers.await_ready("driver", _says_ready(self._driver_status))
         self.epoch = time.monotonic() + LEAD

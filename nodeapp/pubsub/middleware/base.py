@@ -201,7 +201,7 @@ class Middleware(Service):
             self.counters[UNCONNECTED] += 1
 
     def status(self) -> dict[str, Any]:
-        return super().status() | {"ready": self.ready()}
+        return super().status() | {"ready": self._opened and self.ready()}
 
     def close(self) -> None:
         self._closing = True

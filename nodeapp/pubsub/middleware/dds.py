@@ -90,8 +90,6 @@ class Dds(Middleware):
         self._participants = BuiltinDataReader(self._participant, BuiltinTopicDcpsParticipant)
 
     def ready(self) -> bool:
-        if self._participants is None:
-            return False
         whole = self.parameters.discovery == "list"
         nodes = self.environment.nodes
         return len(self._participants.read(nodes)) >= (nodes if whole else min(nodes, 2))

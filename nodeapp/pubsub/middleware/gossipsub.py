@@ -144,7 +144,7 @@ class GossipSub(Middleware):
             self._trio.run_sync_soon(self._orders.send_nowait, (work, *arguments))
 
     def ready(self) -> bool:
-        return self._trio is not None and (self.environment.nodes == 1 or bool(self._pubsub.peers))
+        return self.environment.nodes == 1 or bool(self._pubsub.peers)
 
     def follow(self, topic: str) -> None:
         self._order(self._subscribe, topic)

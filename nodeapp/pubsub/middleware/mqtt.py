@@ -123,7 +123,7 @@ class Mqtt(Middleware):
         return path
 
     def ready(self) -> bool:
-        return self._client is not None and bool(self._client.is_connected())
+        return bool(self._client.is_connected())
 
     def _connected(self, client: Any, *_: object) -> None:
         """Subscribe again; called by the client's thread."""

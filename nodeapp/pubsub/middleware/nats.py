@@ -66,7 +66,7 @@ class Nats(Middleware):
         """The server is not up yet: the client tries again."""
 
     def ready(self) -> bool:
-        return self._client is not None and bool(self._client.is_connected)
+        return bool(self._client.is_connected)
 
     def follow(self, topic: str) -> None:
         async def arrived(message: Any) -> None:

@@ -68,8 +68,6 @@ class Zenoh(Middleware):
             raise EndedError(f"zenoh cannot open a session on TCP port {PORT}: {first}") from None
 
     def ready(self) -> bool:
-        if self._session is None:
-            return False
         info, alone = self._session.info, self.environment.nodes == 1
         others = info.routers_zid() if self.parameters.role == "router" else info.peers_zid()
         return alone or bool(others)
