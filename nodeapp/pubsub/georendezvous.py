@@ -285,6 +285,8 @@ class GeoRendezvous(Service):
 
     def _notified(self, frame: Frame, replica: int) -> None:
         """Take an event over a rendezvous cell, as a subscriber."""
+        if replica >= self.parameters.replicas:
+            raise WireError(f"an event over replica {replica} of {self.parameters.replicas}")
         if not self.local:
             return
         event = Event.decode(frame.publisher, frame.sequence, frame.body)

@@ -222,11 +222,14 @@ class Neighbours:
                 return
         known = self._table.get(sender)
         if known is None:
-            self._table[sender] = Neighbour(x, y, vx, vy, self._host.now(), reach)
+            now = self._host.now()
+            self._table[sender] = Neighbour(x, y, vx, vy, now, reach)
+            self._next_expiry = min(self._next_expiry, now + self._timeout)
             self._positions = None
             self._changed()
             return
-        known.heard, known.squared_reach = self._host.now(), reach
+        # A fixed neighbour is heard for ever.
+        known.heard, known.squared_reach = max(known.heard, self._host.now()), reach
         if known.x != x or known.y != y or known.vx != vx or known.vy != vy:
             known.x, known.y, known.vx, known.vy = x, y, vx, vy
             self._positions = None
@@ -242,7 +245,12 @@ class Neighbours:
         if known is not None:
             along_x, along_y = at.vx + known.vx, at.vy + known.vy
             if (at.x - known.x) * along_x + (at.y - known.y) * along_y < 0.0:
-                known.heard = self._host.now()
+                now = self._host.now()
+                if self._prediction and known.heard < now:  # it has gone on since then
+                    known.x += known.vx * (now - known.heard)
+                    known.y += known.vy * (now - known.heard)
+                    self._positions = None
+                known.heard = max(known.heard, now)
                 return
         self.learn(sender, *at)
 
@@ -317,7 +325,7 @@ class Neighbours:
         position = self.positions().get(node)
         if position is None and node in self._table:
             known = self._table[node]
-            age = self._host.now() - known.heard
+            age = max(self._host.now() - known.heard, 0.0)
             position = (known.x + known.vx * age, known.y + known.vy * age)
         return position
 
@@ -325,7 +333,7 @@ class Neighbours:
         ox, oy = self.position()
         positions = {}
         for node, neighbour in table.items():
-            age = now - neighbour.heard
+            age = max(now - neighbour.heard, 0.0)  # a fixed one is heard at all times
             px, py = neighbour.x + neighbour.vx * age, neighbour.y + neighbour.vy * age
             if (px - ox) * (px - ox) + (py - oy) * (py - oy) <= neighbour.squared_reach:
                 positions[node] = (px, py)

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
+from nodeapp.addressing import NETWORK
 from nodeapp.host import Host
 from nodeapp.routing.aodv import Aodv, AodvParameters
-from nodeapp.wire import ANY_NODE, BROADCAST, Frame
+from nodeapp.wire import Frame
 
 Deliver = Callable[[Frame], None]
+
+_BROADCAST_HOST: Final = NETWORK.num_addresses - 1
 
 
 class Underlay(Protocol):
@@ -112,4 +115,4 @@ def make_underlay(
 
 def is_node(value: object) -> bool:
     """Return whether a decoded value is the id of one node."""
-    return type(value) is int and ANY_NODE < value < BROADCAST
+    return type(value) is int and 0 < value < _BROADCAST_HOST

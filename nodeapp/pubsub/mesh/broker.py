@@ -50,6 +50,10 @@ from nodeapp.wire import Frame, WireError, moment
 MARGIN: Final = 1.0
 """Metres by which a destination may be outside the area: GPS and rounding."""
 
+MAX_FETCHED: Final = 16
+"""Old sessions, the latest, that a client's report has a broker ask for."""
+MAX_SESSIONS: Final = 65_536
+"""Sessions that a broker keeps, those of clients that have left included."""
 MAX_UNSERVED: Final = 65_536
 """Clients served elsewhere whose last number is remembered."""
 
@@ -188,7 +192,9 @@ class MeshBroker:
     # Events.
 
     def _hello_received(self, frame: Frame, sender: int) -> None:
-        if self._tree is not None:
+        if sender not in self._broker_map.positions:
+            self._counters["hellos of others than brokers"] += 1
+        elif self._tree is not None:
             self._tree.handlers[CommonKind.HELLO](frame, sender)
 
     def _event_received(self, frame: Frame, sender: int) -> None:
@@ -210,7 +216,7 @@ class MeshBroker:
             self._deliver(event, frame.hops)
         self.graph.forward_event(frame, event, sender)
         held = Held(frame.publisher, frame.sequence, frame.body, frame.hops)
-        for topic in {event.topic, None}:
+        for topic in dict.fromkeys((event.topic, None)):
             for served in list(self._by_topic.get(topic, {}).values()):
                 if any(subscription.accepts(event) for subscription in served.subscriptions):
                     self._take(served, held, handed=False)
@@ -299,12 +305,14 @@ class MeshBroker:
             self._counters["older reports"] += 1
             self._acknowledge(sender, report.number, latest, "a later report is known")
             return
-        refusal = self._refusal(report)
+        refusal, served = self._refusal(report), None
         if refusal is None:
             served = self._serving(sender, report)
-            if not self._subscribe(served, subscriptions):
+            if served is None:
+                refusal = f"broker {self._host.node_id} has no room for more sessions"
+            elif not self._subscribe(served, subscriptions):
                 refusal = f"the table of broker {self._host.node_id} is full: raise table_limit"
-        if refusal is not None:
+        if served is None or refusal is not None:
             self._counters["reports refused"] += 1
             self._acknowledge(sender, report.number, 0, refusal)
             return
@@ -313,7 +321,7 @@ class MeshBroker:
         served.reported = served.heard = self._host.now()
         self._acknowledge(sender, report.number, served.session.number, None)
         self._host.call_later(CONFIRM, self._remind, served, report.number, 1)
-        for session, received in report.sessions:
+        for session, received in report.sessions[-MAX_FETCHED:]:
             if session == served.session:
                 served.merge_received(received)
                 self._handovers.confirmed(served)
@@ -321,11 +329,13 @@ class MeshBroker:
                 self._handovers.fetch(served, session, received)
         self._strategy.reported(served)
 
-    def _serving(self, client: int, report: Report) -> Served:
-        """Return the session in which a client is served here; a new one if there is none."""
+    def _serving(self, client: int, report: Report) -> Served | None:
+        """Return the session in which a client is served here, or a new one; None without room."""
         for served in self.sessions.values():
             if served.client == client and served.new is None and not served.ended:
                 return served
+        if len(self.sessions) >= MAX_SESSIONS:
+            return None
         session = SessionKey(self._host.node_id, report.number)
         now = self._host.now()
         served = Served(client, session, PredictedPath(self._broker_map, report.status), now, now)

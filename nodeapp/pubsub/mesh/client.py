@@ -311,14 +311,18 @@ class MeshClient:
         if key in self._known:
             self._counters["duplicates"] += 1
             return
+        self._note(key)
+        self._deliver(event, frame.hops)
+
+    def _note(self, key: int) -> None:
+        """Remember an event, and forget the one known longest if there are too many."""
         self._known[key] = None
         if len(self._known) > KNOWN:
             del self._known[next(iter(self._known))]
-        self._deliver(event, frame.hops)
 
     def publish(self, event: Event) -> None:
         """Send an event to the broker here, until it says that it has it."""
-        self._known[fingerprint(event.publisher, event.sequence, event.encode())] = None
+        self._note(fingerprint(event.publisher, event.sequence, event.encode()))
         frame = Frame(
             CommonKind.EVENT,
             self._host.node_id,

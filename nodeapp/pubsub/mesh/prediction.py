@@ -13,7 +13,6 @@ they must be meant:
   * If no cell on the path fits (hops slower than the client), GID stays unset: D_GID here.
 
 T' is i times the delay of a hop, from the broker whose cell the path begins in: the serving broker.
-Another broker that asks again on an event's path (`start`) counts from its own cell.
 
 Source: docs/papers.md#mesh-prediction, sections IV.A and IV.B.
 """

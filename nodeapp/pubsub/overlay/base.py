@@ -13,8 +13,8 @@ from nodeapp.predicates import Value
 from nodeapp.pubsub.base import Environment, EventIds, Promises, RefusedError, Service
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits
 from nodeapp.pubsub.overlay.parameters import IdentifierParameters
-from nodeapp.pubsub.overlay.space import Space, SpaceError
-from nodeapp.routing.underlay import make_underlay
+from nodeapp.pubsub.overlay.space import MOST, TOO_MANY, Space, SpaceError
+from nodeapp.routing.underlay import is_node, make_underlay
 from nodeapp.wire import Frame, WireError
 
 MAX_PENDING: Final = 256
@@ -74,9 +74,11 @@ class OverlayService(Service):
 
     def subscribe(self, subscription: Subscription) -> None:
         try:
-            self.space.filter_cells(subscription.filter)
+            together = self.cells() | self.space.filter_cells(subscription.filter)
         except SpaceError as error:
             raise RefusedError(str(error)) from None
+        if len(together) > MOST:
+            raise RefusedError(TOO_MANY)
         super().subscribe(subscription)
         self._changed()
 
@@ -117,6 +119,8 @@ class OverlayService(Service):
             self.counters["unexpected kind"] += 1
             return
         try:
+            if not is_node(frame.originator):
+                raise WireError("a message from nobody")
             take(frame)
         except WireError:
             self.counters["malformed"] += 1

@@ -90,12 +90,13 @@ class Joining:
         around = self._around
         if me is None or around.me is not me or around.joining:
             return
+        self.stop()
         self._rounds = self._fruitless = 0
         self._asked.clear()
         if others:
             around.joining = True
             self._query(others[0])
-            self._waiting = self._host.call_later(self._parameters.query_timeout, self._go_on)
+            self._waiting = self._host.call_later(self._parameters.query_timeout, self._unanswered)
         elif around.known:
             self._go_on()
         elif self._bootstraps:  # all that it knew have left
@@ -157,10 +158,17 @@ class Joining:
             self.stop()
             self._go_on()
 
+    def _unanswered(self) -> None:
+        """Go on with what is known, or from the beginning."""
+        if self._around.known or not self._bootstraps:
+            self._go_on()
+        else:
+            self.begin()
+
     def _go_on(self) -> None:
         """Make a table of all that is known now; ask for what it does not cover."""
         around = self._around
-        self._waiting = None
+        self.stop()
         around.joining = True
         if not around.is_primary or self._rounds >= self._parameters.join_rounds:
             self._finish()

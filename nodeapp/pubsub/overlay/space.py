@@ -31,8 +31,9 @@ PREFIX: Final = 8
 """Bytes of a text that count."""
 MAX_CELLS: Final = 1 << 24
 """Most cells of a space."""
-MOST: Final = 1 << 16
-"""Most cells of one filter: what a peer tells others of must fit datagrams."""
+MOST: Final = 8_000
+"""Most cells of a peer's filters together: it tells others of them in one datagram."""
+TOO_MANY: Final = f"the filters of a peer have more than {MOST} cells together: narrow them"
 LAST: Final = "\U0010ffff"
 """The character that is after all others."""
 
@@ -148,7 +149,7 @@ class Space:
                 )
             intervals.append(interval)
         if math.prod(map(len, intervals)) > MOST:
-            raise SpaceError(f"the filter has more than {MOST} cells: narrow it")
+            raise SpaceError(TOO_MANY)
         return frozenset(self._numbers(intervals))
 
     def _numbers(self, intervals: list[range]) -> Iterator[int]:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeapp import wire
+from nodeapp.events import Event
 from nodeapp.kinds import CommonKind, Kind
 from nodeapp.pubsub import rendezvous_cell
 from nodeapp.pubsub.messages import TopicKind
@@ -78,6 +79,7 @@ def test_subscriptions_to_other_topics_are_not_stored(subscription: bytes) -> No
     assert state.points() == []
 
 
+EVENTS = [Event(9, 1, {"topic": topic}, None) for topic in ("cars", "bikes")]
 ROWS = st.lists(
     st.lists(
         st.one_of(
@@ -104,7 +106,11 @@ ROWS = st.lists(
             CommonKind.EVENT,
         ]
     ),
-    st.one_of(st.binary(max_size=40), ROWS.map(wire.encode_body)),
+    st.one_of(
+        st.binary(max_size=40),
+        ROWS.map(wire.encode_body),
+        st.sampled_from([event.encode() for event in EVENTS]),
+    ),
     st.sampled_from([ANY_NODE, 1, BROADCAST]),
     st.sampled_from([0, FLAG_REPLICA]),
     st.one_of(
@@ -123,11 +129,25 @@ def test_no_message_is_a_defect(
 ) -> None:
     network = SimNetwork()
     host = network.add((1.0, 1.0), "georendezvous")
+    host.subscribe("cars")
     frame = Frame(kind, 9, destination, 9, 1, 3, 2, flags, route, body)
     host.service.datagram_received(frame.encode(), 9)
     ask = Frame(CellKind.CELL_STATE_REQUEST, 9, BROADCAST, route=route)
     host.service.datagram_received(ask.encode(), 9)
-    network.run(0.2)
+    network.run(8.0)  # it subscribes again
+
+
+def test_an_event_over_a_replica_that_is_not_in_use_is_malformed() -> None:
+    network = SimNetwork()
+    host = network.add((1.0, 1.0), "georendezvous")
+    host.subscribe("cars")
+    network.run(8.0)
+    route = CellRoute((0, 0), 131, (0, 0), 3).encode()
+    for event in EVENTS:
+        frame = Frame(CommonKind.EVENT, 9, 1, 9, 1, 3, 2, 0, route, event.encode())
+        host.service.datagram_received(frame.encode(), 9)
+    assert host.service.counters["malformed"] == len(EVENTS)
+    network.run(8.0)
 
 
 def test_bodies_say_what_they_were_told() -> None:

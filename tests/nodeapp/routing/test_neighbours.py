@@ -166,14 +166,28 @@ def test_a_neighbour_in_the_grey_zone_is_used_only_if_asked_for(beyond: bool) ->
         ((50, 0, 0, 0), (20, 0, 0, 0), False),  # put elsewhere
     ],
 )
+@pytest.mark.parametrize("predicts", [True, False])
 def test_a_position_that_waited_with_data_never_replaces_a_newer_one(
-    hello: tuple[float, ...], data: tuple[float, ...], older: bool
+    hello: tuple[float, ...], data: tuple[float, ...], older: bool, predicts: bool
 ) -> None:
-    network, one, _ = pair()
+    network, one, _ = pair(prediction=predicts)
     neighbours = table(one)
     neighbours.hello_received(Frame(CommonKind.HELLO, 9, body=encode_hello(*hello)), 9)
     network.run(0.5)
     neighbours.learn_from_data(9, Whereabouts(*data))
     known = neighbours.table[9]
-    assert (known.x, known.y) == (hello if older else data)[:2]
+    gone = 0.5 if predicts else 0.0  # s along its velocity
+    newer = hello[0] + gone * hello[2], hello[1] + gone * hello[3]
+    assert (known.x, known.y) == (newer if older else data[:2])
     assert known.heard == one.now()
+
+
+def test_neighbours_that_are_known_for_ever_are_not_forgotten_for_being_heard() -> None:
+    network, one, _ = pair()
+    neighbours = table(one)
+    for node in (7, 8, 9):
+        neighbours.know(node, 50.0, 0.0)
+    neighbours.learn(8, 50.0, 0.0, 0.0, 0.0)
+    neighbours.learn_from_data(9, Whereabouts(50.0, 0.0, 0.0, 0.0))
+    network.run(100.0)
+    assert {7, 8, 9} <= set(neighbours.positions())

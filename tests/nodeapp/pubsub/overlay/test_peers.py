@@ -142,9 +142,9 @@ def join(network: SimNetwork, discovery: str) -> SimHost:
     return network.add((0.0, 0.0), "semantic-overlay", {"settle": 0.05, "discovery": discovery})
 
 
-def restart(network: SimNetwork, node: int, discovery: str) -> SimHost:
+def restart(network: SimNetwork, node: int, discovery: str, **more: Any) -> SimHost:
     host = network.nodes[node] = SimHost(network, node, (0.0, 0.0))
-    parameters = {"settle": 0.05, "discovery": discovery}
+    parameters = {"settle": 0.05, "discovery": discovery, **more}
     host.service = create_service("semantic-overlay", host, parameters, network.environment)
     host.clients = ClientTable(host, host.service, host.to_client, dict)
     host.service.start()

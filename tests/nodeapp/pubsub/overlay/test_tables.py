@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodeapp import wire
 from nodeapp.events import Filter
 from nodeapp.predicates import Predicate, Value
 from nodeapp.pubsub.overlay.hypercube import NODE_BITS, dimensions, unique
@@ -20,7 +21,7 @@ from nodeapp.pubsub.overlay.identifiers import (
     distance,
     identifier,
 )
-from nodeapp.pubsub.overlay.space import Space, SpaceError
+from nodeapp.pubsub.overlay.space import MAX_CELLS, MOST, Space, SpaceError
 from nodeapp.pubsub.overlay.tables import BITS, CELLS, Peer, bound, choose, with_shared
 from spark_analysis.papers.semantic_overlay.static import StaticOverlay
 from tests.examples import examples
@@ -71,6 +72,15 @@ def test_a_filter_outside_the_space_is_refused(words: list[str], hint: str) -> N
     with pytest.raises(SpaceError, match="outside") as refused:
         GRID.filter_cells(Filter.parse(words))
     assert hint in str(refused.value)
+
+
+def test_a_filter_of_more_cells_than_a_datagram_holds_is_refused() -> None:
+    fine = Space("stock:A:Z:25,price:0:1000:1000")
+    assert len(fine.filter_cells(Filter.parse(["price<300"]))) < MOST
+    with pytest.raises(SpaceError, match="more than 8000 cells together: narrow them"):
+        fine.filter_cells(Filter.parse(["price<500"]))
+    body = wire.encode_body([*range(MAX_CELLS - MOST, MAX_CELLS)])
+    assert len(body) + 2 * 8_192 + 1_500 < wire.MAX_BODY  # beside two of the longest identifiers
 
 
 @pytest.mark.parametrize(
