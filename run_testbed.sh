@@ -298,6 +298,7 @@ case ${1-} in
                 *) [ "$chosen" = next ] || fail "usage: $0 setup [test] [--with NAME,...]"; chosen=$word ;;
             esac
         done
+        [ ! -e "$venv" ] || [ -w "$venv" ] || fail "$venv is another user's: sudo $0 setup"
         setup "$purpose"
         [ "$chosen" = - ] || install_with "$chosen"
         ;;

@@ -188,4 +188,4 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
         console.say(f"run folder: {folder}")
     if code is None or script_run.ended == "interrupted":
         end_interrupted("interrupted")
-    raise typer.Exit(code if 0 <= code < 128 else FAILED)
+    raise typer.Exit(code if code >= 0 else FAILED)

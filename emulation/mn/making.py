@@ -276,15 +276,16 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         if self.air.running:
             raise ScriptError(f"{call}: radios must be added before the network is built")
 
-    def _check_name(self, name: str) -> None:
+    def _check_name(self, name: str, interface: str = "-wlan0") -> None:
         if name in self.nameToNode:
             raise ScriptError(f"a node named {name} exists already")
         if any(name in net.nameToNode for net in self.opened if net is not self):
             raise ScriptError(
                 f"another network has a node named {name}: call its stop(), or use another name"
             )
-        if not name or len(f"{name}-wlan0".encode()) > 15:
-            raise ScriptError(f"{name!r} is not a node name: use 1 to 9 characters")
+        longest = 15 - len(interface)
+        if not 0 < len(name.encode()) <= longest:
+            raise ScriptError(f"{name!r} is not a node name: use 1 to {longest} characters")
 
     def number_radios(self) -> None:
         """Give radios the addresses that mac80211_hwsim gives them: stations first, then the rest.
@@ -315,7 +316,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         return f"{address}/{self.prefixLen}"
 
     def addHost(self, name: str, cls: Any = None, **params: Any) -> Node:
-        self._check_name(name)
+        self._check_name(name, "-eth0")
         return super().addHost(name, cls=cls, **params)
 
     def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Node:
@@ -363,6 +364,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             for node in [*self.hosts, *self.stations, *self.cars]:
                 if node.inNamespace:
                     node.params["defaultRoute"] = f"via {gateway}"
+                    if self.built:
+                        node.setDefaultRoute(f"via {gateway}")
         return nat
 
 

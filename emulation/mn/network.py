@@ -324,7 +324,18 @@ class Mininet_wifi(Nodes):
         for bridge in [*self.switches, *self.aps]:
             bridge.start(self.controllers)
         if self.waitConn:
-            self.waitConnected()
+            self.waitConnected(self.waitConn)
+
+    def waitConnected(self, timeout: Any = None, delay: float = 0.5) -> bool:
+        """Wait until controllers have all switches and access points, or for `timeout` seconds."""
+        bridges = [point for point in self.aps if not point.inNamespace]
+        switches: list[Any] = self.switches
+        before = len(switches)
+        switches.extend(bridges)  # all that Mininet waits for
+        try:
+            return bool(super().waitConnected(timeout, delay))
+        finally:
+            del switches[before:]
 
     def interact(self) -> CLI:
         """Start, open the prompt, and stop when the user leaves it."""
@@ -342,11 +353,13 @@ class Mininet_wifi(Nodes):
 
     def _stop(self) -> None:
         self.mover.close()
-        self.recording.stop()
-        self.switches.extend(self.aps)
-        self.hosts.extend([*self.stations, *self.cars])
-        super().stop()
-        self.air.stop()
+        try:
+            self.recording.stop()
+        finally:
+            self.switches.extend(self.aps)
+            self.hosts.extend([*self.stations, *self.cars])
+            super().stop()
+            self.air.stop()
         self.recording.finish()
 
     # -- operations on the network -----------------------------------------------------------------
@@ -372,6 +385,10 @@ class Mininet_wifi(Nodes):
         """Ping between the first two hosts."""
         return self.ping([*self.hosts, *self.stations, *self.cars][:2])
 
+    def pingPairFull(self) -> Any:
+        """Ping between the first two hosts, with times."""
+        return self.pingFull([*self.hosts, *self.stations, *self.cars][:2])
+
     def staticArp(self) -> None:
         """Give all nodes the Ethernet addresses of all others."""
         nodes = [*self.hosts, *self.stations, *self.cars]
@@ -380,8 +397,12 @@ class Mininet_wifi(Nodes):
                 if one is not other and other.IP() and other.MAC():
                     one.setARP(ip=other.IP(), mac=other.MAC())
 
-    def iperf(self, hosts: Any = None, **options: Any) -> list[str]:
-        """Measure throughput between two nodes, by default the first and the last."""
+    def iperf(self, hosts: Any = None, *words: Any, **options: Any) -> list[str]:
+        """Measure throughput between two nodes, by default the first and the last.
+
+        Options are in Mininet's order, that of `IPERF_OPTIONS`.
+        """
+        options |= dict(zip(IPERF_OPTIONS, words, strict=False))
         nodes = [*self.hosts, *self.stations, *self.cars]
         checked = self.session.check_options("iperf", options, IPERF_OPTIONS, closed=True)
         kept = {name: checked[name] for name in options if IPERF_OPTIONS[name] is None}

@@ -262,6 +262,8 @@ class AP(RadioNode, OVSSwitch):  # type: ignore[misc]
         self.wintfs = {}
         params["datapath"] = "user"
         number = re.search(r"\d+", name)
+        if number is None and dpid is None and not params.get("inNamespace"):
+            raise ScriptError(f"{name}: it has no number, so give its dpid, or call it ap1")
         self.number = int(number.group()) if number else 1
         super().__init__(name, dpid=dpid or f"1{self.number:015x}", **params)
 

@@ -225,8 +225,9 @@ TELEMETRY_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
 )
 IPERF_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
-        **dict.fromkeys(("l4Type", "udpBw", "seconds")),
+        **dict.fromkeys(("l4Type", "udpBw")),
         "fmt": "rates are in Mbits/sec, or in Kbits/sec",
+        "seconds": None,
         "port": "the testbed's sender takes any free port",
     }
 )

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mininet.link import Intf
+from mininet.log import output
 from pydantic import ValidationError
 
 from emulation.errors import first_problem
@@ -429,17 +430,22 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             self.node.net.air.ask({"op": "set", "interface": self.name, **settings})
 
     def associate(self, point: Radio) -> None:
-        """Join an access point and stay with it, whatever its network is called."""
+        """Join an access point and stay with it, whatever its network is called.
+
+        If it cannot be joined, as out of reach, the script is told and goes on, as in
+        Mininet-WiFi.
+        """
+        before = self.access_point, self.ssid
         self.access_point, self.ssid = point, ""
         if self.live:
-            self.node.net.air.ask(
-                {
-                    "op": "connect",
-                    "interface": self.name,
-                    "to": point.name,
-                    "passphrase": self.passwd,
-                }
-            )
+            request = {"op": "connect", "interface": self.name, "to": point.name}
+            try:
+                self.node.net.air.ask({**request, "passphrase": self.passwd})
+            except ScriptError as problem:
+                self.access_point, self.ssid = before
+                if "cannot join" not in str(problem):
+                    raise
+                output(f"*** {problem}\n")
 
     def disconnect(self, point: Radio | None = None) -> None:
         """Leave the access point."""

@@ -249,6 +249,8 @@ class Recording:
             except ScriptError as problem:
                 if not self._net.unanswered("recording: a request to the medium", problem):
                     return  # the medium is gone: the network is being stopped
+            except OSError as problem:
+                self._full(problem)
 
     def stop(self) -> None:
         """Write the last sample, and stop recording."""
@@ -257,14 +259,19 @@ class Recording:
             self._thread.join(timeout=5.0)
         if self._file is None:
             return
-        try:
-            self.sample(last=True)
-            figures = self._net.air.ask({"op": "stats"}) if self._net.air.running else None
-        except ScriptError:
-            figures = None
-        self._file.close()
+        with suppress(ScriptError):
+            try:
+                self.sample(last=True)
+            except OSError as problem:
+                self._full(problem)
+            if self._net.air.running:
+                self._figures = self._net.air.ask({"op": "stats"})
+        with suppress(OSError):  # of what is still to be written
+            self._file.close()
         self._file = None
-        self._figures = figures
+
+    def _full(self, problem: OSError) -> None:
+        self._session.note(f"a sample of the recording is missing: {problem.strerror}")
 
     def finish(self) -> None:
         """Write the fidelity monitor's verdict, once the recorder has ended."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 import socket
 import threading
+from contextlib import suppress
 from typing import Any, Final
 
 from emulation.mn.session import ScriptError
 
 LONGEST: Final = 1024
+PATIENCE: Final = 60.0
+"""Seconds that a request may take to come."""
 CALL: Final = re.compile(r"^(\w+)\((.*)\)$", re.DOTALL)
 
 
@@ -22,6 +25,7 @@ class RequestServer:
 
     def __init__(self, net: Any, address: str, port: int) -> None:
         self._net = net
+        self._one_at_a_time = threading.Lock()
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -38,12 +42,15 @@ class RequestServer:
     def _serve(self) -> None:
         while True:
             peer, _ = self._socket.accept()
-            with peer:
-                try:
-                    text = peer.recv(LONGEST).decode("utf-8", errors="replace").strip()
-                    peer.sendall(str(self.answer(text)).encode())
-                except OSError:
-                    continue
+            threading.Thread(target=self._serve_one, args=(peer,), daemon=True).start()
+
+    def _serve_one(self, peer: socket.socket) -> None:
+        with peer, suppress(OSError):
+            peer.settimeout(PATIENCE)
+            text = peer.recv(LONGEST).decode("utf-8", errors="replace").strip()
+            with self._one_at_a_time:  # a node's shell performs one command
+                answer = str(self.answer(text))
+            peer.sendall(answer.encode())
 
     def answer(self, text: str) -> Any:
         verb, _, rest = text.partition(".")
@@ -56,7 +63,7 @@ class RequestServer:
                 return self._get(node, member) if verb == "get" else self._set(node, member)
             node = self._net[verb]
             node.pexec(rest.replace(".", " "))
-        except (KeyError, AttributeError, IndexError, ValueError, ScriptError) as error:
+        except Exception as error:  # noqa: BLE001  a script's method may raise anything
             return f"unrecognized option {text}: {error}"
         return "command accepted!"
 
@@ -75,5 +82,5 @@ class RequestServer:
         words, _, intf = call[2].partition(", intf=")
         clean = words.strip().strip("\"'")
         options = {"intf": intf.strip().strip("\"'")} if intf else {}
-        getattr(node, call[1])(clean, **options)
+        getattr(node, call[1])(*([clean] if clean else []), **options)
         return "command accepted!"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
+import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -141,6 +142,12 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
         if not os.environ.get("DISPLAY"):
             self.refuse("there is no display: type NODE COMMAND here, or use a second ssh -X")
             return
+        terminal = {"gterm": "gnome-terminal"}.get(term, term)
+        tunnel = [] if os.environ["DISPLAY"].partition(":")[0] in ("", "unix") else ["socat"]
+        for program in (terminal, *tunnel):
+            if shutil.which(program) is None:
+                self.refuse(f"{program} is not installed: apt-get install {program}")
+                return
         super().do_xterm(line, term)
 
     # -- where nodes are -------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from capture.namespaces import network_namespace
 
-PORT: Final = 5001
 CONNECT: Final = 5.0
 """Seconds that opening a TCP connection may take."""
 DATAGRAM: Final = 1_400
@@ -61,32 +60,36 @@ def tcp(source: int, target: int, address: str, seconds: float) -> Throughput:
     with ExitStack() as stack:
         with network_namespace(target):
             listener = stack.enter_context(socket.socket())
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("", PORT))
+        listener.bind(("", 0))
         listener.listen(1)
         with network_namespace(source):
             client = stack.enter_context(socket.socket())
         client.setblocking(False)
         listener.setblocking(False)
         with suppress(BlockingIOError):
-            client.connect((address, PORT))
+            client.connect((address, listener.getsockname()[1]))
+        waiting = select.poll()
+        waiting.register(listener, select.POLLIN)
         limit = time.monotonic() + CONNECT
-        while not select.select([listener], [], [], 0.1)[0]:
+        while not waiting.poll(100):
             if time.monotonic() > limit:
                 raise UnreachableError(f"no connection within {CONNECT:g} s")
         server = stack.enter_context(listener.accept()[0])
         server.setblocking(False)
         received = sent = 0
         chunk = bytes(65_536)
+        ready = select.poll()
+        ready.register(server, select.POLLIN)
+        ready.register(client, select.POLLOUT)
         began = last = time.monotonic()
         while (now := time.monotonic()) < began + seconds:
-            readable, writable, _ = select.select([server], [client], [], 0.1)
-            if readable:
-                received += len(server.recv(1 << 20))
-                last = now
-            if writable:
+            for end, _ in ready.poll(100):
                 with suppress(BlockingIOError):
-                    sent += client.send(chunk)
+                    if end == server.fileno():
+                        received += len(server.recv(1 << 20))
+                        last = now
+                    else:
+                        sent += client.send(chunk)
         return Throughput(received, sent, max(last - began, 1e-9), seconds)
 
 
@@ -95,8 +98,11 @@ def udp(source: int, target: int, address: str, seconds: float, rate: float) -> 
     with ExitStack() as stack:
         with network_namespace(target):
             server = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        server.bind(("", PORT))
+        server.bind(("", 0))
         server.setblocking(False)
+        there = address, server.getsockname()[1]
+        waiting = select.poll()
+        waiting.register(server, select.POLLIN)
         with network_namespace(source):
             client = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         client.setblocking(False)
@@ -107,11 +113,12 @@ def udp(source: int, target: int, address: str, seconds: float, rate: float) -> 
             while due <= now and due < began + seconds:
                 due += gap
                 try:
-                    sent += client.sendto(bytes(DATAGRAM), (address, PORT))
+                    sent += client.sendto(bytes(DATAGRAM), there)
                 except OSError:  # the queue is full: this one is lost, as iperf's are
                     break
             until = due if due < began + seconds else began + seconds + SILENCE
-            if select.select([server], [], [], max(0.0, min(until - time.monotonic(), 0.1)))[0]:
+            # Whole milliseconds, and not too long: datagrams are to leave evenly.
+            if waiting.poll(int(1e3 * max(0.0, min(until - time.monotonic(), 0.1)))):
                 with suppress(BlockingIOError):
                     while True:
                         received += len(server.recv(65_535))

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from emulation.vm.inputs import SUITE
+from emulation.vm.tools import KEYRING
 
+_SIGNED: Final = f"[signed-by={KEYRING}]"  # apt of other distributions does not trust it by itself
 DEFAULT: Final = (
-    f"deb http://deb.debian.org/debian {SUITE} main",
-    f"deb http://deb.debian.org/debian-security {SUITE}-security main",
+    f"deb {_SIGNED} http://deb.debian.org/debian {SUITE} main",
+    f"deb {_SIGNED} http://deb.debian.org/debian-security {SUITE}-security main",
 )
 SUITES: Final = (SUITE, f"{SUITE}-updates", f"{SUITE}-security")
 PASSED_ON: Final = re.compile(

@@ -47,14 +47,19 @@ def choose(choice: Choice, image: Bootable, cache: Path) -> tuple[Accelerator, s
     """Return the accelerator to use and why.  Raises `VmError` if the chosen one fails."""
     if choice == "tcg":
         return "tcg", "chosen"
-    verdict = kvm_verdict(image, cache)
+    verdict = kvm_verdict(image, cache, again=choice == "kvm")
     if choice == "kvm" and not verdict.works:
         raise VmError(f"KVM does not work here ({verdict.reason}): use --accel tcg")
     return ("kvm" if verdict.works else "tcg"), verdict.reason
 
 
-def kvm_verdict(image: Bootable, cache: Path, limit: float = LIMIT) -> KvmVerdict:
-    """Return the verdict, from the cache if it is still valid.  Raises `VmError` without QEMU."""
+def kvm_verdict(
+    image: Bootable, cache: Path, limit: float = LIMIT, *, again: bool = False
+) -> KvmVerdict:
+    """Return the verdict, from the cache if it is still valid.  Raises `VmError` without QEMU.
+
+    `again`: what has failed before may have passed, as another program that had KVM.
+    """
     program = Path(qemu.find_qemu())
     obstacle = quick_obstacle()
     if obstacle is not None:
@@ -62,7 +67,7 @@ def kvm_verdict(image: Bootable, cache: Path, limit: float = LIMIT) -> KvmVerdic
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     key = f"{boot} {program.stat().st_mtime_ns} {image.kernel.parent.name} {os.geteuid()}"
     kept = cached_verdict(cache, key)
-    if kept is not None:
+    if kept is not None and (kept.works or not again):
         return kept
     verdict = probe(image, limit)
     with suppress(OSError):  # another user owns the cache: probe each time

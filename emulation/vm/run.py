@@ -10,7 +10,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -18,6 +18,7 @@ from typing import Final, Protocol
 from emulation.errors import VmError
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
+from emulation.scenario.runfolder import RunFolder
 from emulation.vm import closed, code, probe, qemu
 from emulation.vm.build import BuildObserver, Image, cache_folder, ensure_image
 from emulation.vm.inputs import PYTHON
@@ -194,7 +195,11 @@ def image_in_use(
             log = new_log(cache / "logs")
         except OSError as error:
             raise VmError(f"cannot write {error.filename}: {error.strerror}") from error
-        yield image, cache, log
+        try:
+            yield image, cache, log
+        finally:
+            with suppress(OSError):  # of another run, which changes it
+                RunFolder(cache).give_to_caller()  # logs, saved machines and packed code too
 
 
 def writable(cache: Path) -> Path:

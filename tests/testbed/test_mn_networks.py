@@ -35,6 +35,54 @@ def test_networks_one_after_the_other_and_two_at_once(tmp_path: Path) -> None:
         assert set(read(network).traffic["interface"]) >= {f"{name}-wlan0"}
 
 
+GOES_ON = """
+import socket, sys
+from mn_wifi.net import Mininet_wifi
+net = Mininet_wifi()
+sta1, sta2 = (net.addStation("sta%d" % n, position="%d,0,0" % n) for n in (1, 2))
+server = net.addHost("webserver1")
+ap1 = net.addAccessPoint("ap1", ssid="one", position="0,0,0", failMode="standalone")
+ap2 = net.addAccessPoint("ap2", ssid="two", position="5000,0,0", failMode="secure")
+net.addLink(server, ap1)
+net.build()
+for ap in (ap1, ap2):
+    ap.start([])
+assert not net.waitConnected(0)
+sta1.setAssociation(ap1)
+sta1.setAssociation(ap2)
+sta2.setAssociation(ap1)
+assert sta1.wintfs[0].associatedTo.name == "ap1-wlan1"
+assert len(net.pingPairFull()) == 2
+assert net.iperf([sta1, server], "UDP", "1M", None, 0.3)[0] == "1M"
+try:
+    net.addAccessPoint("left")
+except Exception as error:
+    assert "give its dpid, or call it ap1" in str(error), error
+else:
+    raise AssertionError
+net.socketServer(ip="127.0.0.1", port=12345)
+silent = socket.create_connection(("127.0.0.1", 12345))
+def ask(text):
+    with socket.create_connection(("127.0.0.1", 12345), timeout=5) as peer:
+        peer.sendall(text.encode())
+        return peer.recv(1024).decode()
+assert ask("set.sta1.setAssociation()").startswith("unrecognized option")
+assert ask("set.sta1.cleanup()") == "command accepted!"
+assert ask("get.sta2.name") == "sta2"
+silent.close()
+net.stop()
+sys.exit(200)
+"""
+
+
+def test_what_mininet_wifi_goes_on_after_ends_no_script(tmp_path: Path) -> None:
+    script = tmp_path / "goes_on.py"
+    script.write_text(GOES_ON)
+    done = mn(tmp_path, script, "--no-captures", "--no-analyze")
+    assert done.returncode == 200, done.stdout + done.stderr
+    assert "*** sta1-wlan0 cannot join ap2-wlan1: not within reach" in done.stdout + done.stderr
+
+
 def test_a_delay_of_a_wire_holds_or_is_a_limit(tmp_path: Path) -> None:
     script = tmp_path / "wire.py"
     script.write_text(

@@ -2,7 +2,35 @@
 
 from __future__ import annotations
 
-from emulation.mn.recording import PeerRows, Row
+import io
+import os
+from types import SimpleNamespace
+from typing import Any
+
+from emulation.mn.recording import PeerRows, Recording, Row
+from emulation.mn.session import ScriptError
+
+
+def test_a_full_disk_loses_samples_and_nothing_else() -> None:
+    notes: list[str] = []
+    answers: dict[str, Any] = {"events": {"next": 0, "events": []}, "stats": {"late": 1}}
+    air = SimpleNamespace(states=list, ask=lambda request: answers[request["op"]], running=True)
+    net = SimpleNamespace(air=air, radio_nodes=[])
+    session = SimpleNamespace(note=notes.append)
+    recording = Recording(session, net)  # type: ignore[arg-type]
+    recording._file = os.fdopen(os.open("/dev/full", os.O_WRONLY), "w", buffering=1)
+    recording.stop()
+    assert notes == ["a sample of the recording is missing: No space left on device"]
+    assert recording._figures == {"late": 1}
+
+    def gone(request: object) -> None:
+        raise ScriptError("the medium is gone")
+
+    air.ask = gone
+    recording = Recording(session, net)  # type: ignore[arg-type]
+    recording._file = io.StringIO()
+    recording.stop()
+    assert recording._figures is None
 
 
 def test_a_level_has_a_row_if_it_is_new_has_changed_or_was_written_long_ago() -> None:

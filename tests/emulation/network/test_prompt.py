@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from emulation.network import prompt
+
+
+@pytest.mark.parametrize(("display", "missing"), [(":9", "xterm"), ("localhost:10.0", "socat")])
+def test_a_terminal_that_cannot_open_is_refused(
+    display: str, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing == "socat":
+        (tmp_path / "xterm").write_text("#!/bin/sh\n")
+        (tmp_path / "xterm").chmod(0o755)
+    monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said: list[str] = []
+    prompt.Prompt.do_xterm(SimpleNamespace(refuse=said.append), "sta1")  # type: ignore[arg-type]
+    assert said == [f"{missing} is not installed: apt-get install {missing}"]
 
 
 @pytest.mark.parametrize(

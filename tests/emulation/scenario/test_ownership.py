@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from emulation.scenario.runfolder import RunFolder
+from emulation.vm import run
 from topologies.catalog import make_scenario
 
 pytestmark = pytest.mark.root
@@ -37,6 +40,21 @@ def test_what_root_made_is_the_callers_and_so_is_the_folder_of_all_of_them(
         # From inside, as other users may not pass through the folders of root's tests.
         subprocess.run(["mkdir", made], cwd=project, user=USER, group=USER, check=True)
         assert (project / made).stat().st_uid == USER
+
+
+def test_what_a_machine_leaves_in_its_cache_is_the_callers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDO_UID", str(USER))
+    monkeypatch.setenv("SUDO_GID", str(USER))
+    image = SimpleNamespace(held=nullcontext)
+    monkeypatch.setattr(run, "ensure_image", lambda *_, **__: image)
+    monkeypatch.setattr(run, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(run, "compile_project", lambda project: None)
+    with run.image_in_use(SimpleNamespace(stage=print)) as (_, cache, log):
+        (cache / "saved.lock").touch()
+        log.touch()
+    assert {path.stat().st_uid for path in (log, log.parent, cache / "saved.lock")} == {USER}
 
 
 def test_without_a_folder_of_the_callers_only_the_run_is_handed_over(
