@@ -204,7 +204,7 @@ def _store(run: _Bundled, file: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
         info = zipfile.ZipInfo(name, EARLIEST)
         info.compress_type = zipfile.ZIP_DEFLATED
         digest, size = hashlib.sha256(), 0
-        with path.open("rb") as source, file.open(info, "w") as target:
+        with path.open("rb") as source, file.open(info, "w", force_zip64=True) as target:
             while chunk := source.read(1 << 20):
                 target.write(chunk)
                 digest.update(chunk)

@@ -208,6 +208,9 @@ def settings_of(
             fail(f"--nodes {nodes} and --set nodes={values['nodes']}: give one of them", USAGE)
         values["nodes"] = nodes
     if workload is not None:
+        if WORKLOAD in values:
+            other = f"--set {WORKLOAD}={values[WORKLOAD]}"
+            fail(f"--workload {workload} and {other}: give one of them", USAGE)
         values[WORKLOAD] = workload
     if faults:
         before = [str(values[FAULTS])] if values.get(FAULTS) else []

@@ -18,6 +18,7 @@ from capture.process import explained
 from emulation.backends.base import Backend, BackendError, Observer
 from emulation.scenario.runfolder import STAMP, RunFolder, new_folder
 from emulation.scenario.scenario import Scenario
+from nodeapp.pubsub.registry import MIDDLEWARE
 from testbed.outcome import note_failure
 
 MOST: Final = 6
@@ -73,7 +74,15 @@ def make_folder(out: Path | None, runs: Path, scenario: Scenario) -> Path:
 
 
 def check(backends: Sequence[Backend], scenario: Scenario) -> None:
-    """Raise `AgreeError` if this machine cannot run the scenario on one of the backends."""
+    """Raise `AgreeError` if this machine cannot run the scenario on one of the backends.
+
+    Backends are compared hop by hop, and by kind, which only frames of the testbed show.
+    """
+    if scenario.protocol.name in MIDDLEWARE:
+        raise AgreeError(
+            f"{scenario.protocol.name} is no protocol of the testbed, so its events cannot be "
+            "followed hop by hop: compare runs of it with analyze"
+        )
     for backend in backends:
         if obstacles := backend.obstacles(scenario):
             raise AgreeError(f"backend {backend.name}: {obstacles[0]}")

@@ -34,11 +34,14 @@ class ContactTrace(Topo):
         ] = "",
         nodes: Annotated[int, Param("stations, the first of the file; 0: all", low=0)] = 0,
         begin: Annotated[float, Param("s into the trace at which the run begins", low=0)] = 0.0,
+        sighting: Annotated[
+            float, Param("s that a contact of no length lasts: a device seen in one scan", low=0)
+        ] = 120.0,
         standard: Standard = "g",
     ) -> None:
         if not file:
             raise ScenarioError("contact_trace needs a file: --set file=FILE")
-        count, self.contacts = contacts.read(Path(file), begin, self.duration, nodes)
+        count, self.contacts = contacts.read(Path(file), begin, self.duration, nodes, sighting)
         self.setRadio(RANGE, "unitDisk", standard)
         for number in range(1, count + 1):
             angle = 2 * math.pi * number / count

@@ -57,11 +57,14 @@ class Contacts:
         return float(self._changes[at]) if at < len(self._changes) else math.inf
 
 
-def read(path: Path, begin: float, duration: float, nodes: int = 0) -> tuple[int, list[Contact]]:
+def read(
+    path: Path, begin: float, duration: float, nodes: int = 0, sighting: float = 0.0
+) -> tuple[int, list[Contact]]:
     """Return how many nodes a contact trace has, and who meets from `begin` on, for `duration`.
 
     The first `nodes` nodes are taken, with ids from 1; 0: all.  Times are seconds, and count from
-    `begin`.  Raises `ScenarioError` if the file cannot be read, or holds no contacts.
+    `begin`.  An interval of no length, as of devices that were seen in one scan, lasts `sighting`.
+    Raises `ScenarioError` if the file cannot be read, or nobody meets then.
     """
     try:
         text = read_plain_file(path).decode("utf-8")
@@ -75,7 +78,7 @@ def read(path: Path, begin: float, duration: float, nodes: int = 0) -> tuple[int
         if line.strip() and not line.lstrip().startswith("#")
     ]
     of_the_one = any(words[1:2] == [CONN] for _, words in lines)
-    spans = _merged(_of_the_one(lines, path) if of_the_one else _intervals(lines, path))
+    spans = _merged(_of_the_one(lines, path) if of_the_one else _intervals(lines, path, sighting))
     names = dict.fromkeys(name for pair in spans for name in pair)
     if len(names) < 2:
         raise ScenarioError(f"{path} has no contacts")
@@ -96,6 +99,12 @@ def read(path: Path, begin: float, duration: float, nodes: int = 0) -> tuple[int
         for start, end in of_pair
         if end > begin and start < begin + duration
     ]
+    if not contacts:
+        first = max(min(start for of_pair in spans.values() for start, _ in of_pair), 0.0)
+        raise ScenarioError(
+            f"{path}: none of {len(chosen)} nodes meet from {begin:g} s for {duration:g} s, the "
+            f"first contact of all is at {first:.15g} s: change begin, nodes or --duration"
+        )
     return len(chosen), sorted(contacts, key=lambda contact: (contact.start, contact))
 
 
@@ -119,7 +128,9 @@ def _of_the_one(lines: Iterable[tuple[int, list[str]]], path: Path) -> Iterator[
         yield pair, since, math.inf
 
 
-def _intervals(lines: Iterable[tuple[int, list[str]]], path: Path) -> Iterator[_Named]:
+def _intervals(
+    lines: Iterable[tuple[int, list[str]]], path: Path, sighting: float
+) -> Iterator[_Named]:
     for number, words in lines:
         if len(words) < 4:
             raise ScenarioError(
@@ -128,7 +139,8 @@ def _intervals(lines: Iterable[tuple[int, list[str]]], path: Path) -> Iterator[_
         start, end = (_number(word, path, number) for word in words[2:4])
         if end < start:
             raise ScenarioError(f"{path}:{number}: it ends before it starts")
-        yield _pair(words[0], words[1], path, number), start, end
+        until = end if end > start else start + sighting
+        yield _pair(words[0], words[1], path, number), start, until
 
 
 def _pair(one: str, other: str, path: Path, line: int) -> tuple[str, str]:

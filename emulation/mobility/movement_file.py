@@ -90,11 +90,23 @@ def _sumo(events: Iterator[tuple[str, ElementTree.Element]], path: Path) -> Trac
                 x, y = _number(element.attrib["x"]), _number(element.attrib["y"])
                 if time is None or begin is None:
                     raise ScenarioError(f"{path}: a {element.tag} is in no timestep")
-                tracks.setdefault(element.attrib["id"], []).append(Waypoint(time - begin, x, y))
+                kind = "" if element.tag == "vehicle" else f"{element.tag} "
+                name = kind + element.attrib["id"]  # each kind has ids of its own
+                tracks.setdefault(name, []).append(Waypoint(time - begin, x, y))
             elif event == "end" and element.tag == "timestep":
                 element.clear()
         except (KeyError, ValueError) as error:
             raise ScenarioError(f"{path}: <{element.tag}> lacks a number: {error}") from None
+    every = [point for track in tracks.values() for point in track]
+    spans = [(min(axis), max(axis)) for axis in zip(*((x, y) for _, x, y in every), strict=True)]
+    limits = zip(spans, (180.0, 90.0), strict=False)
+    if any(low < high for low, high in spans) and all(
+        -limit <= low and high <= limit and high - low < 1.0 for (low, high), limit in limits
+    ):
+        raise ScenarioError(
+            f"{path}: all nodes are within a metre: if these are degrees, have sumo write metres, "
+            "without --fcd-output.geo"
+        )
     return _in_order(tracks, path)
 
 

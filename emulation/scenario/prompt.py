@@ -104,7 +104,8 @@ def healed(faults: Iterable[Fault], names: Sequence[str]) -> list[Fault]:
     return [
         fault
         for fault in faults
-        if not names or (fault.kind != "partition" and sorted(fault.nodes) == sorted(names))
+        if fault.kind != "stranger"  # whose packet is over
+        and (not names or (fault.kind != "partition" and sorted(fault.nodes) == sorted(names)))
     ]
 
 

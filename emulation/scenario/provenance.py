@@ -23,6 +23,8 @@ DISTRIBUTION: Final = "pubsub-testbed"
 """Name of the package in pip."""
 PATIENCE: Final = 10.0
 """Seconds that git may take to answer."""
+CODE: Final = ("topologies", "nodeapp", "emulation", "capture", "spark_analysis", "testbed")
+"""Folders of what a run, or its analysis, executes."""
 BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -34,9 +36,11 @@ def code() -> CodeRecord | None:
     """
     commit = _git("rev-parse", "HEAD")
     changes = _git("status", "--porcelain", "--untracked-files=no")
-    if not commit or changes is None:
+    # Topologies, protocols, measures are there as soon as their files are.
+    added = _git("status", "--porcelain", "--", *(f"{folder}/*.py" for folder in CODE))
+    if not commit or changes is None or added is None:
         return None
-    return CodeRecord(commit=commit, changed=bool(changes))
+    return CodeRecord(commit=commit, changed=bool(changes or added))
 
 
 def version() -> str:

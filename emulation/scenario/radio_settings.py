@@ -13,7 +13,7 @@ which routing overtakes the rest (`Queue/DropTail/PriQueue`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Final, get_args
 
 from pydantic import ValidationError
@@ -146,6 +146,12 @@ class RadioSettings:
             choices=(AUTO, "ideal", "minstrel"),
         ),
     ] = AUTO
+
+    def refuse(self) -> None:
+        """Raise `ScenarioError` for settings that hosts on a switch would not read."""
+        for field in fields(self):
+            if field.name != "queue_frames" and getattr(self, field.name) != field.default:
+                raise ScenarioError(f"hosts on a switch have no radios: leave out {field.name}")
 
     def applied(self, radio: RadioSpec, like: RadioSpec | None = None) -> RadioSpec:
         """Return `radio` with these settings.

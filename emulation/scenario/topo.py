@@ -314,6 +314,17 @@ class Topo:
             "raise nodes or range, or lower side"
         )
 
+    def _check(self) -> None:
+        """Raise `ScenarioError` for nodes that do not go together."""
+        if not self._stations and not self._cables:
+            raise ScenarioError("the topology has no stations")
+        if self._switch:
+            if self._stations or self._access_points or self.failed_brokers:
+                raise ScenarioError("a switch connects only hosts: remove stations, access points")
+            self.radio_settings.refuse()
+        if self.area is not None:
+            self._area()  # models of motion rely on it
+
     def scenario(
         self,
         protocol: ProtocolSpec,
@@ -324,10 +335,7 @@ class Topo:
 
         `workload` replaces the topology's own; `faults` are added to the topology's.
         """
-        if not self._stations and not self._cables:
-            raise ScenarioError("the topology has no stations")
-        if self._switch and (self._stations or self._access_points or self.failed_brokers):
-            raise ScenarioError("a switch connects only hosts: remove stations and access points")
+        self._check()
         tracks = dict(zip(self._stations, self._trajectories(), strict=True))
         announced = {name: legs(track) for name, track in tracks.items()}
         if self.turn or self.speed_error:

@@ -57,10 +57,17 @@ class Feeds(Workload):
         windows = self.windows
         if not windows:
             check_duration(duration, WARM_UP, self.tail)
-            end = duration - self.tail
-            windows = tuple((node, WARM_UP, end) for node in sorted(nodes) if node != publisher)
+            clients = [node for node in sorted(nodes) if node != publisher]
+            windows = tuple((node, WARM_UP, duration) for node in clients)
         if not windows:
             raise ScenarioError("a feed needs a publisher and a client: raise nodes to 2 or more")
+        last = duration - self.tail
+        windows = tuple((node, begin, min(end, last)) for node, begin, end in windows)
+        if all(end <= begin for _, begin, end in windows):
+            raise ScenarioError(
+                f"a run of {duration:g} s is over before anybody publishes: use a longer "
+                "--duration, or a smaller tail"
+            )
         operations, times = [], []
         for node, begin, end in windows:
             feed = (("topic", "=", f"feed{node}"),)

@@ -69,6 +69,18 @@ def test_runs_become_one_crate_with_checksums(tmp_path: Path) -> None:
     assert not list(runs[0].glob("all.zip*"))
 
 
+def test_files_of_any_size_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = make_scenario(
+        "roaming_field", "flooding", seed=1, duration=3, settings={"nodes": 3, "topics": 0}
+    )
+    run = run_virtual(scenario, tmp_path / "runs")
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)
+    done = CliRunner().invoke(app, ["artifact", str(run), "--out", str(tmp_path / "a.zip")])
+    assert done.exit_code == 0, done.output
+    with zipfile.ZipFile(tmp_path / "a.zip") as file:
+        assert file.testzip() is None
+
+
 def test_links_out_of_the_run_are_left_out(tmp_path: Path) -> None:
     scenario = make_scenario("roaming_field", "flooding", seed=1, duration=14, settings={})
     run = RunFolder.create(tmp_path / "runs", scenario)

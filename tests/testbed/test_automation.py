@@ -189,6 +189,10 @@ def test_an_access_point_that_was_moved_is_said_instead_of_repeated(tmp_path: Pa
         ("run --scenario /nowhere.json --fault radio", "leave out fault"),
         ("run --scenario /nowhere.json", "nowhere.json"),
         ("run roaming_field flooding --set speed=1 --set speed=2", "--set speed is given twice"),
+        (
+            "run roaming_field flooding --set workload=content --workload topic",
+            "--workload topic and --set workload=content: give one of them",
+        ),
         ("run roaming_field flooding --nodes 9 --set nodes=8", "give one of them"),
     ],
 )

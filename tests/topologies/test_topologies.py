@@ -243,24 +243,24 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_an_exported_trace_can_be_replayed(topology: str, tmp_path: Path) -> None:
     out = tmp_path / "m.tcl"
     fewer = ["--nodes", "12"] if topology in {*VEHICLES, "roaming_field"} else []
-    code, said = run("export-trace", topology, *fewer, "--duration", "20", "--out", str(out))
+    code, said = run("export-trace", topology, *fewer, "--duration", "30", "--out", str(out))
     assert code == 0, said
     original = make_scenario(
         topology,
         "flooding",
         seed=1,
-        duration=20.0,
+        duration=30.0,
         settings={"nodes": 12} if fewer else {},
     )
     again = make_scenario(
         "movement_trace",
         "flooding",
         seed=5,
-        duration=20.0,
+        duration=30.0,
         settings={"file": str(out), "range": "300"},
     )
     assert [node.id for node in again.nodes] == [node.id for node in original.nodes]
-    for moment in np.linspace(0, 20, 41):
+    for moment in np.linspace(0, 30, 41):
         np.testing.assert_allclose(
             again.trace().positions(moment), original.trace().positions(moment), atol=1e-6
         )
@@ -268,7 +268,7 @@ def test_an_exported_trace_can_be_replayed(topology: str, tmp_path: Path) -> Non
     assert original.area[0] <= x0 < x1 <= original.area[2]
     assert original.area[1] <= y0 < y1 <= original.area[3]
     assert again.workload
-    assert f"# {topology}, seed 1, 20 s" in out.read_text()
+    assert f"# {topology}, seed 1, 30 s" in out.read_text()
 
 
 def test_a_part_of_a_file_can_be_replayed(tmp_path: Path) -> None:

@@ -25,6 +25,12 @@ WORDS = "run stock_peers semantic-overlay --nodes 6 --duration 9 --set warm_up=4
 SETTINGS = "--set stocks=1 --set settle=0.05 --set hashes=1 --set requery_interval=0.5"
 
 
+def test_settings_of_radios_are_refused() -> None:
+    result = CliRunner().invoke(app, [*WORDS.split(), "--set", "data_rate=54"])
+    assert result.exit_code == 2
+    assert "hosts on a switch have no radios: leave out data_rate" in result.output
+
+
 @pytest.mark.root
 def test_peers_are_processes_on_a_switch(tmp_path: Path) -> None:
     line = [*WORDS.split(), *SETTINGS.split(), "--no-analyze", "--runs", str(tmp_path)]

@@ -75,6 +75,17 @@ def test_intervals_of_both_directions_are_one_contact(tmp_path: Path) -> None:
         Contact(2, 4, 400.0, 400.0),
         Contact(1, 3, 500.0, 620.0),
     ]
+    _, contacts = read(file, 0.0, 1000.0, sighting=120.0)
+    assert contacts[1] == Contact(2, 4, 400.0, 520.0)
+
+
+def test_a_window_in_which_nobody_meets_is_refused_with_when_they_do(tmp_path: Path) -> None:
+    file = tmp_path / "contacts.dat"
+    file.write_text("1 2 1700000000 1700000060\n3 4 1700000030 1700000090\n")
+    assert len(read(file, 1.7e9, 60.0)[1]) == 2
+    for begin, nodes in ((0.0, 0), (1.7e9 + 70, 2)):
+        with pytest.raises(ScenarioError, match="the first contact of all is at 1700000000 s"):
+            read(file, begin, 60.0, nodes)
 
 
 @pytest.mark.parametrize(

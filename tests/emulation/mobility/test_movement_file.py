@@ -103,6 +103,13 @@ def test_the_topology_takes_it(file: Path) -> None:
     assert all(x0 <= p.x <= x1 and y0 <= p.y <= y1 for track in tracks for p in track)
 
 
+def test_a_vehicle_and_a_person_of_one_name_are_two(tmp_path: Path) -> None:
+    file = tmp_path / "fcd.xml"
+    both = '<timestep time="0"><vehicle id="0" x="1" y="2"/><person id="0" x="9" y="8"/></timestep>'
+    file.write_text(FCD.format(both))
+    assert [[point.x for point in track] for track in trajectories(file)] == [[1.0], [9.0]]
+
+
 FCD = "<fcd-export>{}</fcd-export>"
 STEP = '<timestep time="{}"><vehicle id="a" x="1" y="2"/></timestep>'
 TRK = "<gpx><trk><trkseg>{}</trkseg></trk></gpx>"
@@ -122,6 +129,13 @@ TRK = "<gpx><trk><trkseg>{}</trkseg></trk></gpx>"
         (FCD.format(STEP.format("x")), "<timestep> lacks a number: could not convert"),
         (FCD.format(STEP.format("nan")), "nan is out of range"),
         (FCD.format(STEP.format("2") + STEP.format("1")), "a goes back in time"),
+        (
+            FCD.format(
+                '<timestep time="1"><vehicle id="a" x="8.1" y="50.1"/>'
+                '<vehicle id="b" x="8.2" y="50.3"/></timestep>'
+            ),
+            "if these are degrees, have sumo write metres",
+        ),
         (TRK.format('<trkpt lat="1" lon="2"/>'), "track 1 has points without a time"),
         (TRK.format('<trkpt lat="1"/>'), "is not a GPX file"),
         ("<gpx/>", "moves no node"),

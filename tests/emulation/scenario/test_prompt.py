@@ -60,6 +60,15 @@ def test_a_node_moved_by_hand_stands_there_until_it_is_released() -> None:
     assert trace.position(1, 41) == (7, 8)
 
 
+def test_a_stranger_has_nothing_to_heal() -> None:
+    stranger = Fault(kind="stranger", start=3, nodes=("sta2",), sender="sta1", datagram="00")
+    commands = [
+        PromptCommand(time=3, command="", effect=Effect(kind="fault", fault=stranger)),
+        PromptCommand(time=5, command="heal", effect=Effect(kind="heal")),
+    ]
+    assert by_hand(commands) == (stranger,)
+
+
 def test_what_failed_by_hand_becomes_faults_that_end_when_they_were_healed() -> None:
     radio = Fault(kind="radio", start=5, nodes=("sta1",), text="radio sta1 at 5")
     link = Fault(kind="link", start=7, nodes=("sta2", "sta1"), text="link sta2 sta1 at 7")
