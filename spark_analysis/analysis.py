@@ -123,7 +123,7 @@ def analyse_runs(
             ):
                 progress(f"working out {table.name}", 0.5 + 0.5 * number / len(MEASURES))
                 tables[table.name] = rows_of(inputs, table)
-            undecoded = dict(map(tuple, inputs.of(UNDECODED).collect()))
+            undecoded = {row.run: row.packets for row in inputs.of(UNDECODED).collect()}
     unknown = {row["run"]: row["unknown"] for row in tables["summary"].to_pylist()}
     problems = {}
     for run in runs:

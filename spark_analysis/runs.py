@@ -131,8 +131,12 @@ class LoadedRun(Loaded):
         """The key figures, by name."""
         return dict(self.table("summary").iloc[0])
 
+    def _file(self, name: str) -> Path:
+        path = self._metrics / f"{name}.parquet"
+        return path if path.is_file() else super()._file(name)
+
     def _analysed(self) -> None:
-        if not (self.run.metrics / "summary.parquet").is_file():
+        if not (self._metrics / "delivery.parquet").is_file():  # a sweep's point has a summary
             from spark_analysis.reports import analyse_and_report
 
             analyse_and_report([self.run.path])

@@ -181,8 +181,8 @@ class _Followed(NamedTuple):
     """Of a pcapng file."""
 
 
-def _follow(capture: Capture, *, timed: bool = True) -> _Followed:
-    """Follow a capture to its end; times may be left out, as they take a third of it.
+def _follow(capture: Capture) -> _Followed:
+    """Follow a capture to its end, or its first damaged record.
 
     Raises `PcapError` or OSError if there is no readable capture.
     """
@@ -196,8 +196,6 @@ def _follow(capture: Capture, *, timed: bool = True) -> _Followed:
         packets = read_packets(data, capture.linktype)
         return _Followed(packets.blocks, packets.time_ns, packets.stop, packets.reason, packets)
     offsets, stop, problem = record_offsets(data, header)
-    if not timed:
-        return _Followed(offsets, np.empty(0, np.int64), stop, problem, None)
     times, damage = _times(data, header, offsets)
     if damage is not None:
         stop, problem = int(offsets[len(times)]), damage
@@ -261,7 +259,7 @@ def _slices(capture: Capture, size: int, target: int) -> list[CaptureSlice]:
     ):  # not worth following the file for the little beyond
         return [CaptureSlice(capture, FILE_HEADER, size, 1)] if size > FILE_HEADER else []
     try:
-        records = _follow(capture, timed=capture.span is not None)
+        records = _follow(capture)
     except (PcapError, OSError):
         return []
     starts, stop = records.starts, records.stop

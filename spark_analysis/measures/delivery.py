@@ -398,7 +398,7 @@ def _cut_off(tables: RunTables) -> str:
 
 def _strangers(tables: RunTables) -> str:
     unknown = tables.value("unknown")
-    return "clients notified of an event that none of their subscriptions matches" + (
+    return "clients notified of an event that they should not have been" + (
         f"; {count(unknown)} without captured PUBLISH" if unknown > 0 else ""
     )
 
@@ -461,7 +461,7 @@ DUPLICATES: Final = Metric(
 UNEXPECTED: Final = Metric(
     column="unexpected",
     title="Unexpected",
-    caption="Clients notified of an event that none of their subscriptions matches.",
+    caption="Clients notified of an event that they should not have been.",
     unit="deliveries",
     text=count,
     tile="Unexpected",

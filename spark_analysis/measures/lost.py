@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
+from io import BytesIO
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.report.figures import Drawing
 
-VERSION: Final = Version(3, "d4f79f900b00")
+VERSION: Final = Version(4, "8c1dc6d7ac3d")
 
 MOST: Final = 12
 """Nodes and links in the table of places."""
@@ -209,11 +210,12 @@ _AS_LOGGED: Final = csv.ConvertOptions(
 
 
 def _log(run: Run) -> pa.Table | None:
-    """Return a run's log; None if there is none, or it is damaged."""
+    """Return a run's log up to its last whole line; None if there is none, or it is damaged."""
     names = {node.name: node.id for node in run.scenario.nodes}
     names |= {point.name: point.broker for point in run.scenario.access_points}
     try:
-        log = csv.read_csv(run.folder.losses, convert_options=_AS_LOGGED)
+        text, newline, _cut = run.folder.losses.read_bytes().rpartition(b"\n")
+        log = csv.read_csv(BytesIO(text + newline), convert_options=_AS_LOGGED)
         columns: dict[str, Any] = {name: log[name] for name in log.column_names} | {
             "run": pa.repeat(pa.scalar(run.name), len(log)),
             "clue": pa.repeat(pa.scalar(_LOSS), len(log)),
@@ -442,11 +444,11 @@ def _tables(tables: RunTables) -> list[TextTable]:
 
 
 def _log_note(tables: RunTables) -> str:
-    if tables.run.folder.losses.exists():
+    if _log(tables.run) is not None:
         return ", and the medium's log"
     return (
-        ". There is no log of the medium, so what the air did to a frame that was in range, and "
-        "what waited in queues, is not known"
+        ". There is no readable log of the medium, so what the air did to a frame that was in "
+        "range, and what waited in queues, is not known"
     )
 
 

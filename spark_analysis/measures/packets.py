@@ -17,7 +17,7 @@ receive it; `addressed_frames` counts only the receptions of those it lists.
 
 Messages of the kinds EVENT, DELIVERY, SEARCH and CUBE_EVENT are event messages, all other kinds
 control.  Packets that are not whole testbed frames (other programs', and events so long that IP had
-to fragment them) are `other`.
+to fragment them) are `other`; if nodes sent such packets, what follows from kinds is not known.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from nodeapp.pubsub.registry import kinds, kinds_of
 from nodeapp.wire import FLAG_REPLICA, NODE_PORT
 from spark_analysis.captures.schemas import FOREIGN_FRAMES
 from spark_analysis.engine.tables import Kept, Query
+from spark_analysis.measures.columns import count_if
 from spark_analysis.measures.measure import Version
 from spark_analysis.measures.nodes import NODES
 
-VERSION: Final = Version(1, "e4c00f63fe41")
+VERSION: Final = Version(2, "973fc79e0e18")
 
 _OF_FOREIGN: Final = ("sender", "label", "first_hop", "publishers", "sequences")
 
@@ -125,6 +126,7 @@ def category(kind: Column) -> Column:
 
 
 def undecoded(packets: DataFrame) -> DataFrame:
-    """Return run, packets: to the node port, but not whole frames of the testbed."""
+    """Return run, packets, undecoded: to the node port, but not whole frames; those sent."""
     strange = sf.col("kind").isNull() & (sf.col("port_dst") == NODE_PORT)
-    return packets.filter(strange).groupBy("run").agg(sf.count("*").alias("packets"))
+    sent = count_if(sf.col("sent")).alias("undecoded")
+    return packets.filter(strange).groupBy("run").agg(sf.count("*").alias("packets"), sent)

@@ -21,11 +21,12 @@ from spark_analysis.measures.delivery import DELIVERY, EVENTS, LATE
 from spark_analysis.measures.measure import Measure, Version, declared
 from spark_analysis.measures.nodes import node_rows
 from spark_analysis.measures.overhead import OVERHEAD
+from spark_analysis.measures.packets import UNDECODED
 from spark_analysis.measures.runs import FACTS, RUNS, facts
 from spark_analysis.measures.subscriptions import SUBSCRIPTIONS
 from spark_analysis.report.metric import MeasuredMetric
 
-VERSION: Final = Version(1, "e1729ac9b39e")
+VERSION: Final = Version(2, "86446d07daaf")
 
 MEASURED: Final[tuple[MeasuredMetric, ...]] = tuple(declared("METRICS"))
 """The metrics of the other files that have columns of their own, by the names of the files."""
@@ -75,6 +76,7 @@ _COLUMNS: Final = (
     column("control_bytes", LONG, "bytes of these, from the Ethernet header"),
     column("other_frames", LONG, "packets sent that are not the testbed's"),
     column("other_bytes", LONG, "bytes of these, from the Ethernet header"),
+    column("undecoded", LONG, "of `other_frames`: to the node port, so of messages in fragments"),
     column("received_frames", LONG, "frames received by radio, all nodes"),
     column("received_bytes", LONG, "bytes of these, from the Ethernet header"),
     column("event_frames_per_event", DOUBLE, "event frames sent / events published"),
@@ -109,6 +111,7 @@ def _make(inputs: Inputs) -> Rows:
         _of_delivery(inputs.of(DELIVERY)),
         _of_delay(inputs.of(DELAY)),
         _of_overhead(inputs.of(OVERHEAD)),
+        inputs.of(UNDECODED).drop("packets"),
     )
     columns = (
         *(part.toArrow() for part in parts),
@@ -139,17 +142,20 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
     row = row | {name: row.get(name) or 0 for name in _COUNTS}
     row["captured"] = (row["last_ns"] - row["epoch_ns"]) / 1e9
     row["observed"] = (row["end_ns"] - row["epoch_ns"]) / 1e9
-    frames = row["event_frames"] + row["control_frames"]
-    octets = row["event_bytes"] + row["control_bytes"]
+    of_events = frames = octets = None
+    if not row["undecoded"]:
+        of_events = row["event_frames"]
+        frames = of_events + row["control_frames"]
+        octets = row["event_bytes"] + row["control_bytes"]
     events, deliveries = row["events"], row["received_all"]
     return row | {
         "delivery_ratio": _ratio(row["received"], row["expected"]),
         "delivery_ratio_all": _ratio(row["received_all"], row["expected_all"]),
         "delivery_ratio_remote": _ratio(row["received_remote"], row["expected_remote"]),
-        "event_frames_per_event": _ratio(row["event_frames"], events),
+        "event_frames_per_event": _ratio(of_events, events),
         "frames_per_event": _ratio(frames, events),
         "bytes_per_event": _ratio(octets, events),
-        "event_frames_per_delivery": _ratio(row["event_frames"], deliveries),
+        "event_frames_per_delivery": _ratio(of_events, deliveries),
         "frames_per_delivery": _ratio(frames, deliveries),
         "bytes_per_delivery": _ratio(octets, deliveries),
         "load_mean": _ratio(row.get("sent_bytes") or 0, row["radios"] * row["observed"]),

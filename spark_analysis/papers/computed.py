@@ -34,7 +34,7 @@ from emulation.whole import whole, write_text
 from spark_analysis.engine.code import Module, closure, key_of, project
 from spark_analysis.engine.session import plain_errors, spark_session
 from spark_analysis.errors import AnalysisError
-from spark_analysis.sweeps.folder import RESULTS
+from spark_analysis.sweeps.folder import RESULTS, alone
 from spark_analysis.sweeps.spec import Point, SpecError, SweepError
 from spark_analysis.sweeps.sweep import Progress
 from spark_analysis.sweeps.tasks import (
@@ -211,9 +211,24 @@ def run_computed(
 
     `only` limits both to the points with these keys.
     `progress` is called often, and ends the work with what it raises; what is finished is kept.
-    Raises `SweepError` and other `AnalysisError`.
+    Raises `SweepError`, also if somebody else works in `folder`, and other `AnalysisError`.
     """
     plan = [point for point in computed_points(spec) if only is None or point.key in only]
+    try:
+        with alone(folder):
+            return _run_computed(spec, plan, folder, master, progress)
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        raise SweepError(f"cannot write the points: {error.strerror or error}{where}") from None
+
+
+def _run_computed(
+    spec: Computed,
+    plan: Sequence[ComputedPoint],
+    folder: Path,
+    master: str,
+    progress: Callable[[Progress], None],
+) -> Results:
     missing = [point for point in plan if not is_computed(point, folder)]
     tasks = [task(point, folder) for point in missing]
     done = len(plan) - len(missing)
@@ -223,23 +238,19 @@ def run_computed(
         ended = lost + sum((point_task.folder / ROWS).exists() for point_task in tasks)
         progress(Progress(doing, done + ended, lost, len(plan)))
 
-    try:
-        for point_task in tasks:  # of an earlier attempt
-            (point_task.folder / FAILURE).unlink(missing_ok=True)
-        if spec.inline:
-            for point_task in tasks:
-                report("computing")
-                point_task.run()
-        elif tasks:
-            report("starting Spark")
-            with spark_session(master) as spark, plain_errors():
-                await_workers(spark.sparkContext, report)
-                _run(spark.sparkContext, tasks, report)
-        report("computed")
-        return _collect(plan, folder)
-    except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
-        raise SweepError(f"cannot write the points: {error.strerror or error}{where}") from None
+    for point_task in tasks:  # of an earlier attempt
+        (point_task.folder / FAILURE).unlink(missing_ok=True)
+    if spec.inline:
+        for point_task in tasks:
+            report("computing")
+            point_task.run()
+    elif tasks:
+        report("starting Spark")
+        with spark_session(master) as spark, plain_errors():
+            await_workers(spark.sparkContext, report)
+            _run(spark.sparkContext, tasks, report)
+    report("computed")
+    return _collect(plan, folder)
 
 
 def _run(context: Any, tasks: Sequence[PointTask], report: Callable[[str], None]) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from emulation.radio.spec import RadioSpec
+from emulation.scenario.scenario import WorkloadSpec
 from spark_analysis.engine.results import RunTables
 from spark_analysis.report import svg
 from spark_analysis.report.fidelity_text import FidelityVerdict, verdict
@@ -90,7 +92,7 @@ def comparison_page(runs: Sequence[RunTables], metrics: Iterable[Metric]) -> Pag
     return Page(
         tuple(metric.heading or "" for metric in compared),
         rows,
-        _differences(names, parameters),
+        _differences(runs, names, parameters),
         tuple(drawings),
     )
 
@@ -108,22 +110,35 @@ def _delays(tables: RunTables) -> Array:
 def _flat(tables: RunTables) -> dict[str, Any]:
     """Return every parameter of a run under one name."""
     scenario, record = tables.scenario, tables.run.record
-    radio = scenario.radio.model_dump()
-    propagation = radio.pop("propagation")
+    workload = scenario.workload_spec or WorkloadSpec(name="")
     groups: Mapping[str, Mapping[str, Any]] = {
         "": {
             "protocol": scenario.protocol.name, "topology": scenario.topology,
             "backend": record.backend if record else None, "nodes": len(scenario.nodes),
             "seed": scenario.seed, "duration": scenario.duration,
+            "faults": "; ".join(fault.text for fault in tables.run.caused) or "none",
+            "auth": scenario.auth, "mqtt": scenario.mqtt, "workload": workload.name,
         },
         "protocol: ": scenario.protocol.parameters,
         "topology: ": {
             key: value for key, value in scenario.topology_parameters.items() if key != "nodes"
         },
-        "radio: ": {**radio, **propagation},
+        "workload: ": {
+            key: value for key, value in workload.parameters.items()
+            if key not in scenario.topology_parameters
+        },
+        "radio: ": _radio(scenario.radio),
+        "mesh radio: ": _radio(scenario.mesh_radio),
+        "association: ": scenario.association.model_dump(),
     }  # fmt: skip
     return {f"{prefix}{key}": value for prefix, group in groups.items()
             for key, value in group.items()}  # fmt: skip
+
+
+def _radio(radio: RadioSpec | None) -> dict[str, Any]:
+    every = {} if radio is None else radio.model_dump()
+    propagation = every.pop("propagation", {})
+    return {**every, **propagation}
 
 
 def _differing(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -155,15 +170,20 @@ def labels(runs: Sequence[RunTables], parameters: Sequence[Mapping[str, Any]]) -
     return [printable(tables.run.name) for tables in runs]
 
 
-def _differences(names: Sequence[str], parameters: Sequence[Mapping[str, Any]]) -> TextTable:
+def _differences(
+    runs: Sequence[RunTables], names: Sequence[str], parameters: Sequence[Mapping[str, Any]]
+) -> TextTable:
     keys = _differing(parameters)
+    alike = all(tables.scenario == runs[0].scenario for tables in runs)
     return TextTable(
         "What differs between the scenarios",
         "Parameters that are not the same in all runs; all others are.",
         ("parameter", *names),
         [[key, *(plain(flat.get(key)) for flat in parameters)] for key in keys],
         words=1 + len(names),
-        empty="Nothing: the runs repeat one scenario.",
+        empty="Nothing: the runs repeat one scenario."
+        if alike
+        else "No parameter: places, motion or what clients do.",
     )
 
 

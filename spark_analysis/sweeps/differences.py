@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -20,6 +20,9 @@ from spark_analysis.engine.pandas_rows import native
 from spark_analysis.report.confidence import LEVEL, Interval, mean_interval
 from spark_analysis.report.curves import Quantity
 from spark_analysis.sweeps.pairing import difference
+
+ROUNDING: Final = 1e-9
+"""Share of a difference within which it is the same."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,13 @@ class Difference:
 
     @property
     def decided(self) -> bool:
-        """Whether the interval leaves out 0, or all seeds show the same difference, not 0."""
+        """Whether the interval leaves out 0.
+
+        If all seeds show the same difference, t says nothing; the sign test decides.
+        """
+        if self.interval.half_width <= ROUNDING * abs(self.interval.mean):
+            chance = 2 * 0.5**self.interval.count
+            return self.interval.mean != 0 and chance <= (1 - LEVEL) / self.comparisons
         return self.interval.low > 0 or self.interval.high < 0
 
     def facts(self) -> dict[str, Any]:

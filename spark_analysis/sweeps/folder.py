@@ -187,7 +187,11 @@ class SweepFolder:
             others = [check for check in fidelity.checks if check.name == OTHERS and not check.ok]
             problems += [f"{check.name}: {check.value:g} %" for check in others]
             if fidelity.kept_real_time is False:
-                problems.insert(0, "lost real time or packets: kept_real_time is false")
+                problems.insert(
+                    0, "lost real time or packets: it does not count; remove it to run it again"
+                )
+        if self.row(point).get("undecoded"):
+            problems.append("packets were sent in fragments: frames by kind are not known")
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return problems[0] + more if problems else ""
 

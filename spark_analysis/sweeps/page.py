@@ -134,7 +134,7 @@ def _axis(spec: SweepSpec, parameter: str | None) -> str:
 
 def compared(outcome: SweepOutcome) -> list[Difference]:
     """Return the differences between all protocols of a sweep; none without results."""
-    results = outcome.results
+    results = outcome.counted
     if results.empty:
         return []
     return differences(results, quantities(results), list(outcome.spec.vary))
@@ -144,7 +144,8 @@ def _tables(outcome: SweepOutcome, gaps: Sequence[Difference]) -> list[TextTable
     if outcome.results.empty:
         return []
     tables = [difference_table(gaps, list(outcome.spec.vary))] if gaps else []
-    return [number_table(outcome), *tables, runs_table(outcome)]
+    means = [] if outcome.counted.empty else [number_table(outcome)]
+    return [*means, *tables, runs_table(outcome)]
 
 
 def runs_table(outcome: SweepOutcome) -> TextTable:
@@ -184,14 +185,15 @@ def drawings(outcome: SweepOutcome, gaps: Sequence[Difference]) -> list[tuple[st
 
     Then one for each in which protocols differ, by `gaps`, which `compared` returns.
     """
-    if outcome.results.empty:
+    results = outcome.counted
+    if results.empty:
         return []
     varied = list(outcome.spec.vary)
     parameter = varied[0] if varied else None
     axis = _axis(outcome.spec, parameter)
     over = (
-        f"Mean over {outcome.spec.seeds} seeds; bars: 95\u202f% confidence interval, cut off "
-        "where it leaves the frame."
+        f"Mean over the seeds that have a value, at most {outcome.spec.seeds}; bars: 95\u202f% "
+        "confidence interval, cut off where it leaves the frame."
         if outcome.spec.seeds > 1
         else "One run each, so nothing is known about chance."
     )
@@ -201,11 +203,11 @@ def drawings(outcome: SweepOutcome, gaps: Sequence[Difference]) -> list[tuple[st
             multiples(
                 replace(quantity, caption=f"{quantity.caption} {over}"),
                 axis,
-                arranged(outcome.results, quantity.column, parameter, varied[1:]),
+                arranged(results, quantity.column, parameter, varied[1:]),
             ),
         )
-        for quantity in quantities(outcome.results)
-    ] + [*cause_drawings(outcome.results, varied), *difference_drawings(gaps, axis)]
+        for quantity in quantities(results)
+    ] + [*cause_drawings(results, varied), *difference_drawings(gaps, axis)]
 
 
 def cause_drawings(results: pd.DataFrame, varied: Sequence[str]) -> Sequence[tuple[str, Drawing]]:
@@ -238,16 +240,20 @@ def number_table(outcome: SweepOutcome) -> TextTable:
     """Return all means with their intervals, a row for each point of the figures."""
     varied = list(outcome.spec.vary)
     rows: list[list[str]] = []
-    shown = quantities(outcome.results)
+    shown = quantities(outcome.counted)
     keys = ["protocol", *varied]
-    for names, points in groups(outcome.results, keys, sort=False, dropna=False):
+    for names, points in groups(outcome.counted, keys, sort=False, dropna=False):
         row = [NOTHING if pd.isna(name) else plain(native(name)) for name in names]
         for quantity in shown:
             values = [float(value) for value in points[quantity.column].dropna()]
-            row.append(_interval(quantity, values))
+            of = f" (of {count(len(values))})" if 0 < len(values) < len(points) else ""
+            row.append(_interval(quantity, values) + of)
         rows.append([*row, count(len(points))])
     head = ["protocol", *varied, *(f"{q.title}, {q.unit}" for q in shown), "runs"]
-    note = "Over the seeds, ± half width of the 95\u202f% confidence interval."
+    note = (
+        "Over the seeds, ± half width of the 95\u202f% confidence interval; (of 3): only so many "
+        "runs have a value."
+    )
     return TextTable("Means", note, head, rows, words=1 + len(varied))
 
 
@@ -306,7 +312,8 @@ def difference_table(gaps: Sequence[Difference], varied: Sequence[str]) -> TextT
     head = ["protocol", "less", *varied, *(f"{q.title}, {q.unit}" for q in shown)]
     note = (
         "Paired by seed, since runs of one seed share their draws. Intervals of a column hold "
-        "together at 95\u202f%, over all its rows. ✓: decided, the interval leaves out 0."
+        "together at 95\u202f%, over all its rows. ✓: decided, the interval leaves out 0; if all "
+        "seeds differ by the same, they are enough for a sign test."
     )
     body = [[*names, *(row.get(q.column, NOTHING) for q in shown)] for names, row in rows.items()]
     return TextTable("Differences", note, head, body, words=2 + len(varied))

@@ -23,6 +23,7 @@ import functools
 import hashlib
 import itertools
 import json
+import os
 import shlex
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -354,7 +355,8 @@ def _repeats(
                 files[key] = settings[key] = "; ".join(_faults(str(values[key])))
             continue
         path = Path(str(values[key]))
-        if parameters[key].type is str and not parameters[key].choices and path.is_file():
+        free = parameters[key].type is str and not parameters[key].choices
+        if free and os.path.isfile(path):  # noqa: PTH113  Path's raises for long texts
             settings[key] = str(path.resolve())  # workers have their own working directory
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()
     code = code_key(spec.topology, protocol, str(values[WORKLOAD]), spec.backend)

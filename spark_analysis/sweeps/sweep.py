@@ -81,6 +81,13 @@ class SweepOutcome:
     failures: Mapping[str, str]
     problems: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def counted(self) -> pd.DataFrame:
+        """The results without runs that lost real time."""
+        if "kept_real_time" not in self.results:
+            return self.results
+        return self.results[self.results["kept_real_time"].astype(object).ne(False)]
+
 
 def run_sweep(
     spec: SweepSpec,

@@ -13,16 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from emulation.backends.virtual import run_virtual
 from nodeapp.events import Filter, parse_attributes
 from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.wire import NODE_PORT, Frame
-from spark_analysis.analysis import analyse
+from spark_analysis.analysis import analyse, tables_of
 from spark_analysis.engine.results import Analysis
 from spark_analysis.engine.session import plain_errors
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.registry import MEASURES
+from spark_analysis.measures.summary import SUMMARY
 from tests.capture.packets import ethernet, udp_ipv4
 from tests.spark_analysis.runs import CLIENT, EPOCH, NETWORK, RunBuilder
+from topologies.catalog import make_scenario
 
 pytestmark = pytest.mark.spark
 
@@ -68,7 +71,7 @@ def special(folder: Path) -> Path:
     run.radio(3, 0.6, HELLO._replace(originator=3), heard_by=[2])
     run.packet(1, "wlan0", 0.7, ethernet(bytes(28), ethertype=0x0806))
     run.packet(2, "wlan0", 3.0, ethernet(udp_ipv4(bytes(10), NETWORK + 2, ports=(123, 123))))
-    fragment = udp_ipv4(bytes(58), NETWORK + 1, ports=(NODE_PORT, NODE_PORT), fragment=0x2000)
+    fragment = udp_ipv4(bytes(58), NETWORK + 99, ports=(NODE_PORT, NODE_PORT), fragment=0x2000)
     run.packet(1, "wlan0", 3.5, ethernet(fragment))
     run.radio(1, 5.005, run.event_frame((1, 1)), heard_by=[2, 3])
     run.radio(2, 5.010, run.event_frame((1, 1), hops=2), heard_by=[1, 3])
@@ -276,7 +279,7 @@ def test_overhead(runs: Runs) -> None:
     assert {key: tuple(row) for key, row in table[counted].iterrows()} == {
         ("sta1", "HELLO"): (2, 2 * HELLO_LENGTH, 0, 0),
         ("sta1", "EVENT"): (1, EVENT_LENGTH, 1, EVENT_LENGTH),
-        ("sta1", "other"): (1, 100, 0, 0),
+        ("sta1", "other"): (0, 0, 1, 100),
         ("sta2", "HELLO"): (0, 0, 3, 3 * HELLO_LENGTH),
         ("sta2", "EVENT"): (1, EVENT_LENGTH, 1, EVENT_LENGTH),
         ("sta2", "other"): (1, 52, 0, 0),
@@ -294,17 +297,18 @@ def test_overhead(runs: Runs) -> None:
         "event_bytes": 2 * EVENT_LENGTH,
         "control_frames": 3,
         "control_bytes": 3 * HELLO_LENGTH,
-        "other_frames": 2,
-        "other_bytes": 152,
-        "received_frames": 7,
+        "other_frames": 1,
+        "other_bytes": 52,
+        "undecoded": 0,
+        "received_frames": 8,
         "event_frames_per_event": 2 / 5,
         "frames_per_event": 1.0,
         "bytes_per_event": sent / 5,
         "event_frames_per_delivery": 2 / 5,
         "frames_per_delivery": 1.0,
         "bytes_per_delivery": sent / 5,
-        "load_mean": (sent + 152) / 4 / 20.001,
-        "load_max": (2 * HELLO_LENGTH + EVENT_LENGTH + 100) / 20.001,
+        "load_mean": (sent + 52) / 4 / 20.001,
+        "load_max": (2 * HELLO_LENGTH + EVENT_LENGTH) / 20.001,
     }
     assert {name: summary[name] for name in expected} == pytest.approx(expected)
 
@@ -314,7 +318,7 @@ def test_load_and_links(runs: Runs) -> None:
     first = load[load["node"] == "sta1"]
     assert first[["second", "sent_bytes", "received_bytes"]].to_numpy().tolist() == [
         [0, HELLO_LENGTH, 0],
-        [3, 100, 0],
+        [3, 0, 100],
         [5, EVENT_LENGTH, EVENT_LENGTH],
         [20, HELLO_LENGTH, 0],
     ]
@@ -374,6 +378,32 @@ def test_problems_are_told(runs: Runs) -> None:
     )
     assert problems["random"] == problems["empty"] == ()
     assert len(problems["killed"]) == 1
+
+
+def test_what_events_in_fragments_cost_by_kind_is_not_known(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    settings = {"nodes": 6, "side": 200, "subscribers": 2, "interval": 2}
+    rows = []
+    made = make_scenario("roaming_field", "flooding", seed=1, duration=14, settings=settings)
+    for size in (1300, 1500):
+        workload = tuple(of.model_copy(update={"size": size}) for of in made.workload)
+        scenario = made.model_copy(update={"workload": workload})
+        (table,) = tables_of(spark, [run_virtual(scenario, tmp_path)], (SUMMARY,))
+        rows.append(table.to_pylist()[0])
+    whole, parts = rows
+    assert whole["delivery_ratio"] == parts["delivery_ratio"] == 1.0
+    assert (whole["undecoded"], whole["other_frames"]) == (0, 0)
+    assert 2 * parts["undecoded"] == parts["other_frames"] > 0
+    known = [
+        name
+        for name in whole
+        if name.endswith(("_per_event", "_per_delivery")) and not name.startswith("joules")
+    ]
+    assert len(known) == 6
+    assert all(whole[name] > 0 for name in known)
+    assert all(parts[name] is None for name in known)
+    assert parts["load_mean"] > whole["load_mean"]
 
 
 def test_tables_have_their_schemas_and_are_written_to_each_run(runs: Runs) -> None:

@@ -55,6 +55,22 @@ def test_tables_are_read_when_they_are_asked_for(
         runs.load("/nowhere")
 
 
+def test_a_point_of_a_sweep_is_analysed_for_what_its_summary_does_not_tell(
+    analysed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_sweep = (analysed / "metrics" / "delivery.parquet").rename(analysed / "delivery")
+
+    def analyse(folders: list[Path]) -> None:
+        assert folders == [analysed]
+        of_sweep.rename(analysed / "metrics" / "delivery.parquet")
+
+    monkeypatch.setattr(reports, "analyse_and_report", analyse)
+    run = runs.load(analysed)
+    assert run.summary["captured"] == 20.0
+    assert of_sweep.exists()
+    assert len(run.delivery)
+
+
 @pytest.mark.spark
 def test_a_run_that_has_no_tables_yet_is_analysed_first(tmp_path: Path) -> None:
     from emulation.backends.virtual import run_virtual

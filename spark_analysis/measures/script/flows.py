@@ -3,7 +3,8 @@
 Theory of operation.  A packet that a node sends is in a capture of the node; if it arrives, it is
 in one of the destination too.  Both are matched by what does not change on the way: protocol,
 addresses, ports, length, the IPv4 identification, and numbers of TCP or the first eight bytes of
-data; packets that are alike, in their order.  Addresses are those of the nodes' own
+data; packets that are alike, in their order.  What reached a node whose captures could not be read,
+or that has none, as access points, is not known.  Addresses are those of the nodes' own
 interfaces (`network.json`).  An echo request is answered if the reply is in the same capture.
 
 A flow of TCP is one direction that carries data; sent again, a segment counts as sent twice.
@@ -11,7 +12,7 @@ A flow of TCP is one direction that carries data; sent again, a segment counts a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,7 +62,10 @@ def flows(folder: Path, network: Mapping[str, Any]) -> pd.DataFrame:
     """Return one row per flow (`FLOWS`) of the captures in a folder."""
     owners = {int(key): name for key, name in network.get("addresses", {}).items()}
     nodes = {row["interface"]: row["node"] for row in network.get("interfaces", ())}
-    parts = list(_packets(folder, nodes))
+    captured, parts = set(), []
+    for node, of_node in _packets(folder, nodes):
+        captured.add(node)
+        parts.append(of_node)
     columns = FLOWS.schema.names
     if not parts:
         return pd.DataFrame(columns=columns)
@@ -73,13 +77,13 @@ def flows(folder: Path, network: Mapping[str, Any]) -> pd.DataFrame:
     sent = packets[packets["node"] == packets["from"]]
     arrived = packets[packets["node"] == packets["to"]]
     echo = packets["protocol"] == ICMP
-    rows = [*_pings(packets[echo]), *_streams(sent, arrived)]
+    rows = [*_pings(packets[echo]), *_streams(sent, arrived, captured)]
     table = pd.DataFrame(rows, columns=columns)
     return table.sort_values("began", kind="stable").reset_index(drop=True)
 
 
-def _packets(folder: Path, nodes: Mapping[str, str]) -> Iterator[pd.DataFrame]:
-    """Yield the IPv4 packets of each capture of a node's own interface."""
+def _packets(folder: Path, nodes: Mapping[str, str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the node and the IPv4 packets of each capture of a node's own interface."""
     for path in sorted(folder.glob("*.pcap")):
         if path.stem not in nodes:
             continue
@@ -98,7 +102,7 @@ def _packets(folder: Path, nodes: Mapping[str, str]) -> Iterator[pd.DataFrame]:
         payload = np.maximum(length - options - 20 - header_bytes, 0)
         echo, datagram = protocol == ICMP, protocol == UDP  # whose checksum may yet be missing
         data_words = [packet.big(at, 4) * (payload >= at - 38) for at in (42, 46)]
-        yield pd.DataFrame(
+        every = pd.DataFrame(
             {
                 "node": nodes[path.stem],
                 "ns": ns,
@@ -114,7 +118,8 @@ def _packets(folder: Path, nodes: Mapping[str, str]) -> Iterator[pd.DataFrame]:
                 "word": np.where(datagram, data_words[0], packet.big(38, 4)),
                 "next_word": np.where(datagram, data_words[1], packet.big(42, 4)),
             }
-        )[wanted]
+        )
+        yield nodes[path.stem], every[wanted]
 
 
 def _pings(packets: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -135,8 +140,10 @@ def _pings(packets: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield _row(group, delivered=len(trips), rtt_ms=_mean(trips))
 
 
-def _streams(sent: pd.DataFrame, arrived: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield a row for each flow of TCP and UDP that carries data."""
+def _streams(
+    sent: pd.DataFrame, arrived: pd.DataFrame, captured: Container[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each flow of TCP and UDP that carries data; `captured` are the nodes."""
     there = dict(iter(arrived.groupby(KEY, sort=False)))
     for key, group in sent[sent["protocol"] != ICMP].groupby(KEY, sort=False):
         data = group[group["payload"] > 0]
@@ -144,8 +151,7 @@ def _streams(sent: pd.DataFrame, arrived: pd.DataFrame) -> Iterator[dict[str, An
             continue
         got = there.get(key)
         if got is None:
-            known = isinstance(data["to"].iloc[0], str)
-            yield _row(data, delivered=0 if known else None)
+            yield _row(data, delivered=0 if data["to"].iloc[0] in captured else None)
             continue
         got = got[got["payload"] > 0]
         one, other = _numbered(data), _numbered(got)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from capture.fields import Fields
-from capture.radiotap import decode_air
+from capture.radiotap import DATA, decode_air
 from capture.scan import RADIOTAP, RECORD_HEADER, as_bytes, read_header, record_offsets
 from emulation.radio.mac import mac_number
 from spark_analysis.captures.schemas import DOUBLE, LONG, STRING, column
@@ -148,6 +148,7 @@ def heard(folder: Path, network: Mapping[str, Any]) -> pd.DataFrame:
                 "signal_dbm": np.where(has_signal, signal, np.nan),
             }
         )
+        frames = frames[air["is_frame"] & (air["type"] == DATA)]
         counts = frames.groupby(keys, as_index=False).agg(
             frames=("retry", "size"), retries=("retry", "sum"), signal_dbm=("signal_dbm", "mean")
         )

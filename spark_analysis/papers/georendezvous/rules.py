@@ -322,13 +322,20 @@ def same_ways(points: pd.DataFrame) -> list[Comparison]:
         both = pairs(rows, column, by_protocol, by_graph, axes, of=STUDY)
         gap = (both["one"] - both["other"]).abs()
         text = f"{column}: largest difference of {len(gap)} values of a network"
-        largest = gap.groupby(level="seed").max() if len(gap) else gap
-        parts.append(within(largest, 0.0, EXACT, text, "hops"))
+        parts.append(_never(gap, EXACT, text, "hops"))
     # What did not arrive has no path, and would go unnoticed.
     for study, axes in (("protocol", ("nodes", "replicas")), ("protocol-trees", ("subscribers",))):
         missing = values_of(points[points[STUDY] == study], "missing", axes)
-        parts.append(within(missing, 0.0, 0.0, f"notifications that did not come, {study}", ""))
+        parts.append(_never(missing, 0.0, f"notifications that did not come, {study}", ""))
     return parts
+
+
+def _never(values: pd.Series[float], bound: float, text: str, unit: str) -> Comparison:
+    """Judge whether no value is above a bound: if one is, the largest stands for all seeds."""
+    largest = values.groupby(level="seed").max() if len(values) else values
+    if (largest > bound).any():
+        largest = largest.clip(lower=largest.max())
+    return within(largest, 0.0, bound, text, unit)
 
 
 def one_longer(points: pd.DataFrame) -> list[Comparison]:

@@ -315,9 +315,15 @@ def _node_better(
         ("log_delay", "mean delay", SAME_DELAY),
         ("log_load", "load", SAME_LOAD),
     ):
-        logarithms = pairs(rows, metric, "position", "node", AXES, of="side", draws=DRAWS)
+        # Runs that delivered nothing have no delay: then the others would be another mean.
+        whole = (
+            rows[metric].notna().groupby([rows[key] for key in (*AXES, *DRAWS)]).transform("all")
+        )
+        logarithms = pairs(rows[whole], metric, "position", "node", AXES, of="side", draws=DRAWS)
         text = f"{label}: {called} above {scheme}"
-        parts.append(times(pd.DataFrame(np.exp(logarithms)), text, DRAWS, margin=margin))
+        compared = times(pd.DataFrame(np.exp(logarithms)), text, DRAWS, margin=margin)
+        note = "" if whole.all() else _silent(points, scheme, *counterparts)
+        parts.append(replace(compared, note=note))
     return parts
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,24 @@ def test_captures_are_decoded_once_and_again_when_they_change(
     materialise(spark, run, captures)
     assert read_frames(spark, [folder]).count() == 1
     assert list(run.metrics.iterdir()) == [folder]
+
+
+@pytest.mark.spark
+def test_of_two_analyses_the_faster_one_makes_the_frames(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = RunBuilder(tmp_path / "x", nodes=1)
+    builder.subscribe(1, 1.0, ["a"])
+    run = read_run(builder.write())
+    captures = find_captures([run.captures])
+
+    def after_the_other(new: Path, folder: Path) -> None:
+        shutil.copytree(new, folder)
+        new.rename(folder)
+
+    monkeypatch.setattr(module, "replace_folder", after_the_other)
+    folder = materialise(spark, run, captures)
+    assert read_frames(spark, [folder]).count() == 2
 
 
 @pytest.mark.spark

@@ -235,6 +235,23 @@ def test_what_comes_before_a_damaged_time_is_read(tmp_path: Path) -> None:
     assert len(rows(folder / "bit-lo.pcap")) == 200
 
 
+def test_slices_end_before_a_damaged_time(tmp_path: Path) -> None:
+    packet = ethernet(udp_ipv4(EVENT.encode()))
+    count = 3 * SMALLEST_SLICE // (16 + len(packet))
+    records = [record(packet, START + 1_000 * number) for number in range(count)]
+    at = count // 2
+    records[at] = records[at][:4] + struct.pack("<I", 2**31) + records[at][8:]
+    large = Capture(tmp_path / "a-wlan0.pcap")
+    large.path.write_bytes(file_header() + b"".join(records))
+    [found] = survey([large]).captures
+    slices = [part for partition in plan([large], 100) for part in partition.value]
+    assert len(slices) > 1
+    assert slices[-1].end == found.stop
+    schema = to_arrow_schema(FRAMES, timezone="UTC")
+    read = [len(batch) for part in slices for batch in read_slice(part, schema, 64)]
+    assert sum(read) == found.records == at
+
+
 def test_times_that_cannot_be_are_told_and_left_out(tmp_path: Path) -> None:
     packet = ethernet(udp_ipv4(HELLO.encode()))
     later = [record(packet, START + 1_000_200_000 * number) for number in range(9)]

@@ -163,6 +163,21 @@ def test_all_causes_are_made() -> None:
 
 
 @pytest.mark.spark
+def test_a_log_that_is_cut_counts_up_to_its_last_whole_line(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    causes = []
+    for name, cut in (("whole", 0), ("cut", 7), ("empty", 1 << 20)):
+        folder = run(tmp_path, name, scenario(HIDDEN))
+        log = RunFolder(folder).losses
+        text = log.read_bytes() + b"1.5,sta1,some" * (name == "cut")
+        log.write_bytes(text[: max(len(text) - cut, 0)])
+        (found,) = tables_of(spark, [folder], (LOST,))
+        causes.append(set(found.to_pandas()["cause"]))
+    assert causes == [{Cause.COLLISION}, {Cause.COLLISION}, {Cause.AIR}]
+
+
+@pytest.mark.spark
 def test_the_sum_is_what_is_missing(spark: SparkSession, tmp_path: Path) -> None:
     folders = []
     for name in PROTOCOLS:

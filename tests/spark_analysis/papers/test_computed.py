@@ -18,6 +18,7 @@ from spark_analysis.papers.computed import (
     is_computed,
     run_computed,
 )
+from spark_analysis.sweeps.folder import alone
 from spark_analysis.sweeps.spec import SpecError, SweepError
 from spark_analysis.sweeps.sweep import Progress
 from tests.spark_analysis.papers.made_up import formula, walk
@@ -66,6 +67,12 @@ def test_rows_are_kept_and_not_computed_again(tmp_path: Path) -> None:
         min(stamps).write_text(damage)
         with pytest.raises(SweepError, match=r"rows\.json is damaged: remove it, and its point"):
             run_computed(WALKS, tmp_path)
+
+
+def test_two_do_not_compute_in_one_folder(tmp_path: Path) -> None:
+    with alone(tmp_path), pytest.raises(SweepError, match="is being worked on: wait for it"):
+        run_computed(WALKS, tmp_path)
+    assert not list(tmp_path.glob("points/*"))
 
 
 def test_the_same_seed_gives_the_same_rows(tmp_path: Path) -> None:

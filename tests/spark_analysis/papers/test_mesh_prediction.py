@@ -67,6 +67,17 @@ def test_what_the_definitions_give_holds_but_for_the_share_that_is_said_to_follo
     assert formula["with the hop to the client"] is Verdict.FAILS
 
 
+def test_legs_are_compared_where_those_alone_are_there() -> None:
+    legs = ideal()
+    alone_too = legs.assign(**{STUDY: ALONE}).drop(columns="seed")
+    for some in (alone_too, alone_too[alone_too["speed"] == 3.0]):  # a point has failed
+        assert verdicts(pd.concat([legs, some]))["agreement"].verdict is Verdict.HOLDS
+    more = alone_too.assign(leg_packets=2 * alone_too["leg_packets"])
+    more["leg_mesh_packets"] *= 2
+    more["event_mesh_packets"] *= 2
+    assert verdicts(pd.concat([legs, more]))["agreement"].verdict is Verdict.FAILS
+
+
 def test_packets_that_grow_with_speed_are_not_flat() -> None:
     found = verdicts(ideal(drift=0.05))
     assert found["flat-speed"].verdict is Verdict.FAILS

@@ -261,6 +261,22 @@ def test_runs_that_delivered_nothing_are_counted() -> None:
     assert "; n = " in line
 
 
+def test_where_one_counterpart_delivered_nothing_the_other_alone_is_no_mean() -> None:
+    points = everywhere(as_published)
+    none = (points["protocol"] == "broker-aodv") & (points["seed"] == 1) & (points["speed"] == 10)
+    points.loc[none, "delay_mean"] = float("nan")
+    without = points[~((points["seed"] == 1) & (points["speed"] == 10))]
+    delays = []
+    for rows in (points, without):
+        found = findings(rows, "nodes-better")["nodes-better"]
+        delays.append([each for each in found.comparisons if "mean delay" in each.text])
+    told = [(one, other) for one, other in zip(*delays, strict=True) if one.note]
+    assert told
+    for one, other in told:
+        assert one.interval == other.interval
+        assert "1 of 9 runs of broker-aodv" in one.note
+
+
 @pytest.mark.parametrize("key", ["no-map-delivery", "map-raises-delivery", "map-always"])
 def test_claims_that_follow_from_the_choice_of_the_map_say_so(key: str) -> None:
     assert "follows from the choice of the map" in next(c.rule for c in CLAIMS if c.key == key)

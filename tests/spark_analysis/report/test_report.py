@@ -428,52 +428,6 @@ def test_links_are_shares_of_beacons_sent(run: MadeUpRun) -> None:
     assert found(only_from_start=True) == pytest.approx({(0, 1): 0.6, (0, 2): 0.5})
 
 
-def test_comparison_sets_runs_side_by_side(tmp_path: Path) -> None:
-    runs = [
-        make_run(tmp_path / "a", make_scenario(protocol="flooding"), loss=0.0),
-        make_run(tmp_path / "b", make_scenario(), loss=0.5, fidelity=BAD),
-        make_run(tmp_path / "c", make_scenario(protocol="aodv"), loss=1.0),
-    ]
-    analysis = make_analysis(*runs)
-    path = report.write_comparison(analysis, tmp_path / "comparison.html")
-    page = Page(path.read_text(encoding="utf-8"))
-    rows = {row[0]: row for row in page.tables[""] if row}
-    summary = analysis.table("summary").set_index("protocol")
-    for protocol in ("flooding", "broker-gpsr", "aodv"):
-        line = summary.loc[protocol]
-        assert rows[protocol][3] == f"{line['received']} of {line['expected']}"
-    assert rows["broker-gpsr"][1] == "✕ lost"
-    assert page.banners() == ["bad"]
-    assert {attributes["href"] for attributes in page.elements("a")} == {
-        f"{name}/report.html" for name in "abc"
-    }
-    assert len(page.elements("svg")) == 3
-    assert page.open == []
-    assert "://" not in page.html
-    assert page.tables["what-differs-between-the-scenarios"][1:] == [
-        ["protocol", "flooding", "broker-gpsr", "aodv"]
-    ]
-    assert "nan" not in page.text.lower()
-
-
-def test_comparison_of_repetitions_names_seeds_or_folders(tmp_path: Path) -> None:
-    seeds = [make_run(tmp_path / f"s{seed}", make_scenario(seed=seed)) for seed in (1, 2)]
-    again = make_run(tmp_path / "again", make_scenario(seed=1))
-    path = report.write_comparison(make_analysis(*seeds), tmp_path / "seeds.html")
-    assert "seed 1" in path.read_text(encoding="utf-8")
-    path = report.write_comparison(make_analysis(*seeds, again), tmp_path / "again.html")
-    assert ">again</a>" in path.read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_comparison_of_many_silent_runs(tmp_path: Path) -> None:
-    runs = [make_run(tmp_path / f"r{n}", make_scenario(2, seed=n), events=0) for n in range(21)]
-    page = Page(
-        report.write_comparison(make_analysis(*runs), tmp_path / "x.html").read_text("utf-8")
-    )
-    assert "No run delivered anything to another node." in page.text
-
-
 def test_verdict_needs_nothing_but_the_folder(run: MadeUpRun) -> None:
     kept, failed = itertools.islice(
         (verdict(dataclasses.replace(run.read, fidelity=item)) for item in (None, BAD)), 2

@@ -56,6 +56,18 @@ def test_one_that_lacks_a_parameter_is_the_same_at_all_its_values() -> None:
     assert [gap.interval.mean for gap in gaps] == pytest.approx([0.05, 0.3])
 
 
+def test_equal_differences_decide_only_if_they_are_no_chance() -> None:
+    for seeds, decided in ((2, False), (5, False), (6, True)):
+        table = pd.DataFrame(rows("a", 1.0, [1.0] * seeds) + rows("b", 1.0, [0.0] * seeds))
+        [gap] = differences(table, [DELIVERY], ["speed"])
+        assert gap.interval.half_width == 0
+        assert gap.decided is decided
+    rounded = pd.DataFrame(rows("a", 1.0, [0.9, 0.7]) + rows("b", 1.0, [0.8, 0.6]))
+    assert not differences(rounded, [DELIVERY], ["speed"])[0].decided
+    same = pd.DataFrame(rows("a", 1.0, [0.5] * 9) + rows("b", 1.0, [0.5] * 9))
+    assert not differences(same, [DELIVERY], ["speed"])[0].decided
+
+
 def test_of_many_comparisons_without_a_difference_one_in_twenty_families_decides_any() -> None:
     rng = np.random.default_rng(1)
     decided = 0

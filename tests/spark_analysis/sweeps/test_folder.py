@@ -185,7 +185,9 @@ def test_what_is_wrong_with_points_is_reported(tmp_path: Path) -> None:
     assert failures == {str(bad): f"KeyError: 'speed' ({sweep.path(bad) / FAILURE})"}
     assert problems == {str(odd): "sta1: defect (and 1 more)"}
     RunFolder(sweep.path(odd)).record.write_text("{")
-    _, problems = sweep.remarks([odd, good])
+    finish(sweep, left, undecoded=3)
+    _, problems = sweep.remarks([odd, good, left])
+    assert problems[str(left)] == "packets were sent in fragments: frames by kind are not known"
     assert problems[str(odd)].startswith("run.json is damaged and left out")
 
 
@@ -194,7 +196,11 @@ def test_what_is_wrong_with_points_is_reported(tmp_path: Path) -> None:
     [
         (True, 9.0, ""),
         (True, 35.5, "processors used by other programs: 35.5 %"),
-        (False, 35.5, "lost real time or packets: kept_real_time is false (and 1 more)"),
+        (
+            False,
+            35.5,
+            "lost real time or packets: it does not count; remove it to run it again (and 1 more)",
+        ),
     ],
 )
 def test_a_run_in_real_time_says_if_the_machine_had_other_work(

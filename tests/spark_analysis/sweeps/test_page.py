@@ -20,6 +20,7 @@ from spark_analysis.report.confidence import mean_interval
 from spark_analysis.report.curves import Curve, Quantity, multiples
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.page import write_figures
+from spark_analysis.report.quantities import number
 from spark_analysis.sweeps.page import (
     QUANTITIES,
     arranged,
@@ -86,6 +87,26 @@ def test_hops_are_not_shown_of_systems_that_do_not_tell_them() -> None:
     for value, shown in ((2.0, True), (float("nan"), False)):
         titles = [each.title for each in quantities(synthetic().assign(hops_mean=value))]
         assert ("Radio hops" in titles) is shown
+
+
+def test_runs_that_lost_real_time_do_not_count(tmp_path: Path) -> None:
+    table = synthetic().assign(kept_real_time=None).astype({"kept_real_time": object})
+    lost = (table["protocol"] == "flooding") & (table["seed"] == 1)
+    table.loc[lost, ["kept_real_time", "delay_p50"]] = [False, 1e9]
+    table.loc[(table["protocol"] == "flooding") & (table["seed"] == 2), "delay_p50"] = float("nan")
+    outcome = SweepOutcome(spec(), tmp_path, table, {})
+    assert len(outcome.counted) == len(table) - lost.sum()
+    means = number_table(outcome)
+    delay = next(at for at, name in enumerate(means.head) if name.startswith("Median delay"))
+    assert [[row[1], row[delay], row[-1]] for row in means.rows if row[0] == "flooding"] == [
+        ["1", f"{number(4000.0)} (of 1)", "2"],
+        ["10", f"{number(13000.0)} (of 1)", "2"],
+    ]
+    assert all(gap.interval.count == 2 for gap in compared(outcome) if gap.at)
+    nothing = SweepOutcome(spec(), tmp_path, table.assign(kept_real_time=False), {})
+    assert (compared(nothing), drawings(nothing, [])) == ([], [])
+    write_page(nothing, [], [])
+    assert "Single runs" in (tmp_path / "sweep.html").read_text(encoding="utf-8")
 
 
 # Figures.
