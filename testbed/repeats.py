@@ -78,14 +78,14 @@ def check(backends: Sequence[Backend], scenario: Scenario) -> None:
 
     Backends are compared hop by hop, and by kind, which only frames of the testbed show.
     """
+    for backend in backends:
+        if obstacles := backend.obstacles(scenario):
+            raise AgreeError(f"backend {backend.name}: {obstacles[0]}")
     if scenario.protocol.name in MIDDLEWARE:
         raise AgreeError(
             f"{scenario.protocol.name} is no protocol of the testbed, so its events cannot be "
             "followed hop by hop: compare runs of it with analyze"
         )
-    for backend in backends:
-        if obstacles := backend.obstacles(scenario):
-            raise AgreeError(f"backend {backend.name}: {obstacles[0]}")
 
 
 def run_repeats(

@@ -392,7 +392,7 @@ def test_what_events_in_fragments_cost_by_kind_is_not_known(
         (table,) = tables_of(spark, [run_virtual(scenario, tmp_path)], (SUMMARY,))
         rows.append(table.to_pylist()[0])
     whole, parts = rows
-    assert whole["delivery_ratio"] == parts["delivery_ratio"] == 1.0
+    assert whole["received_all"] > 0 < parts["received_all"]
     assert (whole["undecoded"], whole["other_frames"]) == (0, 0)
     assert 2 * parts["undecoded"] == parts["other_frames"] > 0
     known = [

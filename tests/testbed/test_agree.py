@@ -32,7 +32,7 @@ from topologies.catalog import make_scenario
 def test_middlewares_are_refused() -> None:
     scenario = make_scenario("roaming_field", "zeromq", seed=1, duration=14, settings={})
     with pytest.raises(AgreeError, match="zeromq is no protocol of the testbed, so its events"):
-        check([VirtualBackend()], scenario)
+        check([Fake("tap", [])], scenario)
 
 
 class Silent:
