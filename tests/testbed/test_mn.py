@@ -92,7 +92,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
         "sta1 wpa_cli -i sta1-wlan0 roam 02:00:00:00:03:00",
         "sh ovs-ofctl dump-flows ap2",
         "iperf sta2 h1 0.3",
-        "iperfudp 1M sta2 h1 0.3",
+        "iperfudp 1M sta2 h1 1",
         "dpctl show",
         "xterm sta1",
         "move sta2 5.1 5",
