@@ -13,7 +13,7 @@ from collections import defaultdict
 import pytest
 
 from emulation.network.processes import PROJECT
-from emulation.vm.code import PACKAGES
+from emulation.scenario.provenance import PACKAGES
 from testbed.compiling import MODULES as COMPILED
 from tests.house import (
     FLOORS,

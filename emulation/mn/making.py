@@ -76,6 +76,11 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         return [*self.stations, *self.cars, *self.aps]
 
     @property
+    def end_nodes(self) -> list[Any]:
+        """All nodes that send and receive rather than forward: hosts, stations, cars."""
+        return [*self.hosts, *self.stations, *self.cars]
+
+    @property
     def radios(self) -> list[Radio]:
         return [radio for node in self.radio_nodes for radio in node.wintfs.values()]
 
@@ -361,7 +366,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
                 target = points[0]
             self.addLink(nat, target)
             gateway = str(nat.params["ip"]).partition("/")[0]
-            for node in [*self.hosts, *self.stations, *self.cars]:
+            for node in self.end_nodes:
                 if node.inNamespace:
                     node.params["defaultRoute"] = f"via {gateway}"
                     if self.built:

@@ -375,23 +375,23 @@ class Mininet_wifi(Nodes):
 
     def ping(self, hosts: Any = None, timeout: Any = None) -> Any:
         """Ping between all hosts, stations and cars."""
-        return super().ping(hosts or [*self.hosts, *self.stations, *self.cars], timeout)
+        return super().ping(hosts or self.end_nodes, timeout)
 
     def pingFull(self, hosts: Any = None, timeout: Any = None) -> Any:
         """Ping between all hosts, stations and cars, with times."""
-        return super().pingFull(hosts or [*self.hosts, *self.stations, *self.cars], timeout)
+        return super().pingFull(hosts or self.end_nodes, timeout)
 
     def pingPair(self) -> Any:
         """Ping between the first two hosts."""
-        return self.ping([*self.hosts, *self.stations, *self.cars][:2])
+        return self.ping(self.end_nodes[:2])
 
     def pingPairFull(self) -> Any:
         """Ping between the first two hosts, with times."""
-        return self.pingFull([*self.hosts, *self.stations, *self.cars][:2])
+        return self.pingFull(self.end_nodes[:2])
 
     def staticArp(self) -> None:
         """Give all nodes the Ethernet addresses of all others."""
-        nodes = [*self.hosts, *self.stations, *self.cars]
+        nodes = self.end_nodes
         for one in nodes:
             for other in nodes:
                 if one is not other and other.IP() and other.MAC():
@@ -403,7 +403,7 @@ class Mininet_wifi(Nodes):
         Options are in Mininet's order, that of `IPERF_OPTIONS`.
         """
         options |= dict(zip(IPERF_OPTIONS, words, strict=False))
-        nodes = [*self.hosts, *self.stations, *self.cars]
+        nodes = self.end_nodes
         checked = self.session.check_options("iperf", options, IPERF_OPTIONS, closed=True)
         kept = {name: checked[name] for name in options if IPERF_OPTIONS[name] is None}
         return iperf(hosts or [nodes[0], nodes[-1]], **kept)

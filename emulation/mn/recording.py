@@ -148,7 +148,7 @@ class Recording:
         self._file = (folder / SAMPLES).open("a", encoding="utf-8", buffering=1)
         self.sample()  # now: nodes move on while the recorder starts
         if self._session.spec.captures:
-            nodes = [*self._net.hosts, *self._net.stations, *self._net.cars, *self._net.switches]
+            nodes = [*self._net.end_nodes, *self._net.switches]
             self._net.air.record(self._interfaces([*nodes, *self._net.aps]))
         self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
         self._thread.start()
@@ -178,7 +178,7 @@ class Recording:
 
     def _own_interfaces(self) -> Iterator[dict[str, str | None]]:
         """Yield the interfaces of all nodes that are hosts or stations, with their addresses."""
-        for node in [*self._net.hosts, *self._net.stations, *self._net.cars]:
+        for node in self._net.end_nodes:
             for intf in node.intfList():
                 if intf.name != "lo":
                     yield {"interface": intf.name, "node": node.name, "mac": intf.MAC()}
@@ -186,7 +186,7 @@ class Recording:
     def _addresses(self) -> dict[int, str]:
         """Return the nodes by their IPv4 addresses, as numbers."""
         addresses = {}
-        for node in [*self._net.aps, *self._net.hosts, *self._net.stations, *self._net.cars]:
+        for node in [*self._net.aps, *self._net.end_nodes]:
             for intf in node.intfList():
                 with suppress(ValueError):
                     addresses[int(IPv4Address(intf.IP() or ""))] = node.name

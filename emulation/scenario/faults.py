@@ -144,6 +144,11 @@ class Fault(BaseModel):
             object.__setattr__(self, "text", self._written())
         return self
 
+    @property
+    def lasts(self) -> bool:
+        """Whether it goes on until the run ends; the packet of a stranger is over at once."""
+        return self.end is None and self.kind != "stranger"
+
     def _written(self) -> str:
         """Return it in the form that `make_faults` reads, to the microsecond."""
         words = [self.kind, *self._what(), "at", _plain(self.start)]

@@ -104,8 +104,7 @@ def healed(faults: Iterable[Fault], names: Sequence[str]) -> list[Fault]:
     return [
         fault
         for fault in faults
-        if fault.kind != "stranger"  # whose packet is over
-        and (not names or (fault.kind != "partition" and sorted(fault.nodes) == sorted(names)))
+        if not names or (fault.kind != "partition" and sorted(fault.nodes) == sorted(names))
     ]
 
 
@@ -119,7 +118,7 @@ def by_hand(commands: Iterable[PromptCommand]) -> tuple[Fault, ...]:
         if effect.fault is not None:
             faults.append(effect.fault)
         elif effect.kind == "heal":
-            for fault in healed([fault for fault in faults if fault.end is None], effect.nodes):
+            for fault in healed([fault for fault in faults if fault.lasts], effect.nodes):
                 end = max(command.time, fault.start + SHORTEST)
                 text = f"{fault.text} for {plain_seconds(end - fault.start)}"
                 faults[faults.index(fault)] = fault.model_copy(update={"end": end, "text": text})

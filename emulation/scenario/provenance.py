@@ -23,7 +23,7 @@ DISTRIBUTION: Final = "pubsub-testbed"
 """Name of the package in pip."""
 PATIENCE: Final = 10.0
 """Seconds that git may take to answer."""
-CODE: Final = ("topologies", "nodeapp", "emulation", "capture", "spark_analysis", "testbed")
+PACKAGES: Final = ("testbed", "emulation", "nodeapp", "capture", "spark_analysis", "topologies")
 """Folders of what a run, or its analysis, executes."""
 BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -37,7 +37,7 @@ def code() -> CodeRecord | None:
     commit = _git("rev-parse", "HEAD")
     changes = _git("status", "--porcelain", "--untracked-files=no")
     # Topologies, protocols, measures are there as soon as their files are.
-    added = _git("status", "--porcelain", "--", *(f"{folder}/*.py" for folder in CODE))
+    added = _git("status", "--porcelain", "--", *(f"{folder}/*.py" for folder in PACKAGES))
     if not commit or changes is None or added is None:
         return None
     return CodeRecord(commit=commit, changed=bool(changes or added))

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from emulation.scenario.provenance import PACKAGES
 from emulation.vm.qemu import PAGE, pad
 
-PACKAGES: Final = ("testbed", "emulation", "nodeapp", "capture", "spark_analysis", "topologies")
 COMPILED: Final = (*PACKAGES, ".ryu")
 FOLDERS: Final = (*COMPILED, "tests")
 """Folders of the project that are packed, if they exist."""

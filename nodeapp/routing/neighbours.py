@@ -228,7 +228,7 @@ class Neighbours:
             self._positions = None
             self._changed()
             return
-        # A fixed neighbour is heard for ever.
+        # A fixed neighbour is heard forever.
         known.heard, known.squared_reach = max(known.heard, self._host.now()), reach
         if known.x != x or known.y != y or known.vx != vx or known.vy != vy:
             known.x, known.y, known.vx, known.vy = x, y, vx, vy

@@ -238,11 +238,11 @@ def cause_drawings(results: pd.DataFrame, varied: Sequence[str]) -> Sequence[tup
 
 def number_table(outcome: SweepOutcome) -> TextTable:
     """Return all means with their intervals, a row for each point of the figures."""
-    varied = list(outcome.spec.vary)
+    varied, results = list(outcome.spec.vary), outcome.counted
     rows: list[list[str]] = []
-    shown = quantities(outcome.counted)
+    shown = quantities(results)
     keys = ["protocol", *varied]
-    for names, points in groups(outcome.counted, keys, sort=False, dropna=False):
+    for names, points in groups(results, keys, sort=False, dropna=False):
         row = [NOTHING if pd.isna(name) else plain(native(name)) for name in names]
         for quantity in shown:
             values = [float(value) for value in points[quantity.column].dropna()]

@@ -232,7 +232,7 @@ class Console(Prompt):
                 self.refuse(f"{what} was done already: undo it with heal {' '.join(fault.nodes)}")
                 continue
             self.testbed.faults.begin(fault)
-            if fault.end is None and fault.kind != "stranger":
+            if fault.lasts:
                 self._lasting.append(fault)
             self.say(begun(fault))
             self._effect = Effect(kind=kind, nodes=fault.nodes, fault=fault)

@@ -155,7 +155,6 @@ class Joining:
             around.note(described)
         around.merge(reply.ring)
         if reply.part == reply.parts - 1:
-            self.stop()
             self._go_on()
 
     def _unanswered(self) -> None:
