@@ -20,6 +20,13 @@ from spark_analysis.report.quantities import count, number
 SENTENCES: Final = 5
 """Most sentences of an answer, the count of the verdicts included."""
 
+_WORDS: Final = {
+    Verdict.HOLDS: ("holds", "hold"),
+    Verdict.FAILS: ("does not hold", "do not hold"),
+    Verdict.TIE: ("ties", "tie"),
+    Verdict.OPEN: ("is not decided", "are not decided"),
+}
+
 Value = Callable[[pd.DataFrame, Sequence[Finding]], str | None]
 """Returns the text of a name from the base's points and findings; None if they do not have it."""
 
@@ -70,6 +77,17 @@ def verdict(claim: str, study: str | None = None) -> Value:
     return value
 
 
+def _counted(by_claim: Mapping[int, Verdict]) -> str:
+    """Return how many claims have each verdict, and which, by their numbers."""
+    parts = []
+    for kind, (one, several) in _WORDS.items():
+        numbers = [number for number, overall in by_claim.items() if overall is kind]
+        if numbers:
+            these = ", ".join(map(str, numbers))
+            parts.append(f"{count(len(numbers))} {one if len(numbers) == 1 else several} ({these})")
+    return ", ".join(parts)
+
+
 def answer(
     sentences: Sequence[Sentence],
     claims: Sequence[Claim],
@@ -84,19 +102,13 @@ def answer(
     }
     if not by_claim:
         return []
-    words = {
-        Verdict.HOLDS: ("holds", "hold"),
-        Verdict.FAILS: ("does not hold", "do not hold"),
-        Verdict.TIE: ("ties", "tie"),
-        Verdict.OPEN: ("is not decided", "are not decided"),
-    }
-    parts = []
-    for kind, (one, several) in words.items():
-        numbers = [number for number, overall in by_claim.items() if overall is kind]
-        if numbers:
-            these = ", ".join(map(str, numbers))
-            parts.append(f"{count(len(numbers))} {one if len(numbers) == 1 else several} ({these})")
-    first = f"Of the {count(len(by_claim))} claims that were judged, {', '.join(parts)}."
+    own = {number for number, claim in enumerate(claims, start=1) if claim.own}
+    of_paper = {number: by_claim[number] for number in by_claim if number not in own}
+    others = {number: by_claim[number] for number in by_claim if number in own}
+    what = "claims of the paper" if others else "claims"
+    first = f"Of the {count(len(of_paper))} {what} that were judged, {_counted(of_paper)}."
+    if others:
+        first += f" Of {count(len(others))} that it does not make, {_counted(others)}."
     more = [
         text for sentence in sentences if (text := sentence.filled(points, findings)) is not None
     ]

@@ -19,7 +19,7 @@ from spark_analysis.papers.kept import PROCESSOR_SECONDS, RUN
 from spark_analysis.papers.paper import PROTOCOL, STUDY, Paper, Variation
 from spark_analysis.papers.results import Reproduction, joined
 from spark_analysis.papers.view import FEW, ClaimView, ReproductionView
-from spark_analysis.papers.wording import JOINT, LEGEND, RULES
+from spark_analysis.papers.wording import JOINT, RULES
 from spark_analysis.report.curves import Curve, Quantity
 from spark_analysis.report.quantities import count, number
 from spark_analysis.report.scenario_text import plain
@@ -78,7 +78,7 @@ def _claims(view: ReproductionView) -> Iterator[str]:
     if not result.judged:
         return
     base = result.judged[0]
-    yield from ("## Claims", "", LEGEND, "", RULES, "")
+    yield from ("## Claims", "", view.legend, "", RULES, "", view.beyond_chance, "")
     if result.paper.margins:
         yield from (result.paper.margins, "")
     columns = sorted({study for claim in view.claims for study in claim.studies})

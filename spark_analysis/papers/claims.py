@@ -86,6 +86,9 @@ class Claim:
     rule: str = ""
     """What its words are taken to mean, and why; fixed before any run."""
     joint: bool = False
+    own: bool = False
+    """Whether the paper does not say it: a check or a hypothesis of the reproduction, which counts
+    apart."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,8 @@ def trend(values: pd.Series[float], axis: str) -> pd.Series[float]:
     """Return by how much values grow from the lowest to the highest value of an axis.
 
     That is the slope of the least-squares line through all values of one seed, times the extent of
-    the axis.  Seeds that lack a point of it are left out.  The series has an index of the seeds.
+    the axis.  Seeds that lack a point of it are left out, and if those are most, all are: what is
+    judged may be why they lack it.  The series has an index of the seeds.
     """
     if values.empty:
         return values.groupby(level=[SEED]).mean()
@@ -160,6 +164,8 @@ def trend(values: pd.Series[float], axis: str) -> pd.Series[float]:
             off = at[rows] - at[rows].mean()
             slope = off @ (heights[rows] - heights[rows].mean()) / (off @ off)
             growth[key] = float(slope) * extent
+    if len(growth) < len(lines) / 2:
+        growth.clear()
     index = pd.MultiIndex.from_tuples(list(growth), names=[SEED])
     return pd.Series(list(growth.values()), index=index, dtype=float)
 
@@ -335,8 +341,16 @@ def within(
     lead = _lead(
         Interval(inside, inside - interval.half_width, inside + interval.half_width, interval.count)
     )
-    words = f"from {number(low)} to {number(high)}"
+    words = f"from {number(low)} to {number(high)}" if high < math.inf else f"from {number(low)} on"
     return Comparison(text, interval, unit, verdict, lead, measure, words)
+
+
+def no_larger(value: float, most: float, text: str, unit: str, *, measure: str = "") -> Comparison:
+    """Judge whether a number without chance is at most a bound: once above it refutes "never"."""
+    verdict = Verdict.HOLDS if value <= most else Verdict.FAILS
+    lead = math.copysign(math.inf, most - value)
+    interval = Interval(value, value, value, 1)
+    return Comparison(text, interval, unit, verdict, lead, measure, f"at most {number(most)}")
 
 
 def exact(value: float, text: str, unit: str) -> Comparison:
@@ -352,7 +366,7 @@ def _independent(
 
 
 def _nothing(text: str, unit: str, measure: str = "") -> Comparison:
-    return Comparison(f"{text} (no run has both)", None, unit, Verdict.OPEN, measure=measure)
+    return Comparison(f"{text} (too few runs have both)", None, unit, Verdict.OPEN, measure=measure)
 
 
 def _lead(interval: Interval) -> float:

@@ -21,7 +21,7 @@ from spark_analysis.papers.figures import Drawn, drawn
 from spark_analysis.papers.published import write_points
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.view import ReproductionView
-from spark_analysis.papers.wording import LEGEND, clipped, duration_of, seeds_of
+from spark_analysis.papers.wording import clipped, duration_of, seeds_of
 from spark_analysis.report import svg
 from spark_analysis.report.quantities import count
 
@@ -103,7 +103,7 @@ def _head(view: ReproductionView, folder: str, command: str) -> Iterator[str]:
 def _claims(view: ReproductionView) -> Iterator[str]:
     if not view.result.judged:
         return
-    yield from ("## Claims", "", LEGEND, "")
+    yield from ("## Claims", "", view.legend, view.beyond_chance, "")
     if view.result.paper.margins:
         yield from (*textwrap.wrap(view.result.paper.margins, WIDTH), "")
     rows = []
@@ -137,7 +137,7 @@ def _turned(view: ReproductionView, room: int, folder: str) -> list[str]:
     head = ["## Variations that turn a verdict", ""]
     if not view.turned:
         return [*head, view.none_turned]
-    fit = room - len(head) - 5
+    fit = room - len(head) - 7
     rows = [
         [name, clipped(text, WIDTH - len(name) - 10)] for name, text in view.turned[: max(fit, 0)]
     ]
@@ -145,4 +145,4 @@ def _turned(view: ReproductionView, room: int, folder: str) -> list[str]:
     if len(rows) < len(view.turned):
         more = count(len(view.turned) - len(rows))
         lines.append(f"And {more} more: [appendix]({folder}/{APPENDIX}).")
-    return lines
+    return [*lines, "", view.unturned] if view.unturned else lines

@@ -11,7 +11,7 @@ from emulation.whole import write_text
 from spark_analysis.papers.figures import Drawn, drawn
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.view import FEW, ReproductionView
-from spark_analysis.papers.wording import JOINT, LEGEND, RULES, duration_of, seeds_of
+from spark_analysis.papers.wording import JOINT, RULES, duration_of, seeds_of
 from spark_analysis.report import page as report
 from spark_analysis.report.quantities import count
 from spark_analysis.report.text_table import FileLink, TextTable
@@ -44,9 +44,8 @@ def verdict_table(result: Reproduction) -> TextTable:
             few = f"{count(result.paper.seeds)} seeds as published"
             head += [", ".join((name, *way, few)) for name in names]
             keys += [(study, FEW + judged.variation.key) for study in studies]
-    claims = result.paper.claims
-    rows = [[claim.statement, *(view.mark(claim, *key) for key in keys)] for claim in claims]
-    note = " ".join(filter(None, (LEGEND, RULES, result.paper.margins)))
+    rows = [[c.statement, *(view.mark(c.claim, *key) for key in keys)] for c in view.claims]
+    note = " ".join(filter(None, (view.legend, RULES, result.paper.margins)))
     return TextTable("Verdicts by variation", note, head, rows, words=len(head))
 
 
@@ -57,14 +56,14 @@ def marks_table(result: Reproduction) -> TextTable:
     keys = [judged.variation.key for judged in result.judged]
     rows = [
         [
-            claim.statement,
-            *(_in_a_line([mark(claim, study, key) for key in keys]) for study in studies),
+            shown.statement,
+            *(_in_a_line([mark(shown.claim, study, key) for key in keys]) for study in studies),
         ]
-        for claim in result.paper.claims
+        for shown in view.claims
     ]
     ways = ", ".join(judged.variation.name for judged in result.judged)
     so_far = [] if result.so_far is None else [result.so_far.text]
-    note = " ".join((*so_far, LEGEND, f"From left to right: {ways}."))
+    note = " ".join((*so_far, view.legend, f"From left to right: {ways}."))
     head = ["claim", *map(view.title, studies)]
     return TextTable("Claims", note, head, rows, words=len(head))
 
@@ -92,7 +91,8 @@ def claims_table(view: ReproductionView) -> TextTable:
     """Return the claims with the verdict of the base, and why."""
     rows = [[str(c.number), c.statement, c.verdict, c.reason] for c in view.claims]
     head = ["", "claim", "verdict", "why: the part that decides"]
-    return TextTable("Claims", LEGEND, head, rows, words=4)
+    note = f"{view.legend} {view.beyond_chance}" if view.result.judged else view.legend
+    return TextTable("Claims", note, head, rows, words=4)
 
 
 def turned_table(view: ReproductionView) -> TextTable:
@@ -100,7 +100,7 @@ def turned_table(view: ReproductionView) -> TextTable:
     rows = [[name, text] for name, text in view.turned]
     head = ["variation", "claims, from and to"]
     title = "Variations that turn a verdict"
-    return TextTable(title, "", head, rows, words=2, empty=view.none_turned)
+    return TextTable(title, view.unturned, head, rows, words=2, empty=view.none_turned)
 
 
 def write_page(result: Reproduction, shown: Sequence[Drawn], path: Path) -> Path:

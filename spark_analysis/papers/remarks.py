@@ -14,7 +14,7 @@ from typing import Final
 
 from spark_analysis.papers.claims import CLOSED_FORM, Claim, Comparison, Finding, Verdict
 from spark_analysis.papers.results import Judged, Reproduction
-from spark_analysis.papers.wording import JOINT, TIMES, measured
+from spark_analysis.papers.wording import JOINT, MARKS, TIMES, measured
 from spark_analysis.report.quantities import number
 
 OPPOSITE: Final = {Verdict.HOLDS, Verdict.FAILS}
@@ -65,7 +65,7 @@ def reason(finding: Finding) -> str:
     decides = [other for other in finding.comparisons if not other.measure]
     alike = sum(other.verdict is finding.verdict for other in decides)
     of = f", {alike} of {len(decides)} parts" if alike < len(decides) else ""
-    return f"{measured(part)[2:]}{of}{_beside(part, finding)}"
+    return f"{measured(part)[2:]}{of}{_beside(part, finding)}{_otherwise(finding)}"
 
 
 def _beside(part: Comparison, finding: Finding) -> str:
@@ -77,12 +77,31 @@ def _beside(part: Comparison, finding: Finding) -> str:
     return f"; closed form: {number(form.interval.mean)}"
 
 
-def turns(finding: Finding, variation: Judged) -> tuple[Finding, Finding] | None:
-    """Return the findings before and after a variation, if it turns the verdict round."""
+def _otherwise(finding: Finding) -> str:
+    """Return by which other measures the verdict is the opposite; empty if by none."""
+    others = [
+        f"; by the {name}: {MARKS[verdict]}"
+        for name, verdict in finding.by_measure.items()
+        if name not in ("", CLOSED_FORM) and {verdict, finding.verdict} == OPPOSITE
+    ]
+    return "".join(others)
+
+
+def turns(finding: Finding, variation: Judged) -> str | None:
+    """Return the marks before and after a variation, if it turns the verdict round.
+
+    If the base is not decided at the variation's points and seeds, all of it stands for it, and the
+    text says so.
+    """
     before, after = _same(finding, variation.base), _same(finding, variation.findings)
-    if before is None or after is None or {before.verdict, after.verdict} != OPPOSITE:
+    if before is None or after is None:
         return None
-    return before, after
+    alone = before.verdict is Verdict.OPEN
+    was = finding.verdict if alone else before.verdict
+    if {was, after.verdict} != OPPOSITE:
+        return None
+    text = f"{MARKS[was]} → {MARKS[after.verdict]}"
+    return f"{text}, ? by as few runs" if alone else text
 
 
 def _itself(finding: Finding, judged: Judged) -> str:

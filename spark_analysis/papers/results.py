@@ -121,6 +121,7 @@ def _as_json(judged: Judged) -> dict[str, Any]:
                 "claim": finding.claim.key,
                 "statement": finding.claim.statement,
                 "source": finding.claim.source,
+                "own": finding.claim.own,
                 "rule": finding.claim.rule,
                 "study": finding.study,
                 "verdict": finding.verdict,

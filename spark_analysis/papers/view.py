@@ -8,11 +8,21 @@ from functools import cached_property
 from typing import Any, Final
 
 from spark_analysis.papers.answer import answer
+from spark_analysis.papers.chance import safe
 from spark_analysis.papers.claims import Claim, Verdict
 from spark_analysis.papers.paper import Axis, Variation
 from spark_analysis.papers.remarks import clearness, reason, remarks, turns
 from spark_analysis.papers.results import Judged, Reproduction, made_by
-from spark_analysis.papers.wording import JOINT, MARKS, clipped, measured, why
+from spark_analysis.papers.wording import (
+    JOINT,
+    LEGEND,
+    MARKS,
+    OWN,
+    OWN_LEGEND,
+    clipped,
+    measured,
+    why,
+)
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import TextTable
 
@@ -44,6 +54,7 @@ class ClaimView:
     number: int
     claim: Claim
     statement: str
+    """Its words, with `OWN` if the paper does not say it."""
     source: str
     rule: str
     verdict: str
@@ -83,8 +94,8 @@ class ReproductionView:
             ClaimView(
                 number,
                 claim,
-                claim.statement,
-                f"Paper, {claim.source}" if self.result.paper.published else claim.source,
+                f"{claim.statement} {OWN}" if claim.own else claim.statement,
+                _source(self.result, claim),
                 claim.rule,
                 *self._verdicts(claim),
                 tuple(remarks(self.result, claim)),
@@ -100,6 +111,29 @@ class ReproductionView:
             return []
         base, paper = self.result.judged[0], self.result.paper
         return answer(paper.answer, paper.claims, base.points, base.findings)
+
+    @property
+    def legend(self) -> str:
+        """What the marks of claims mean."""
+        own = any(claim.own for claim in self.result.paper.claims)
+        return f"{LEGEND} {OWN_LEGEND}" if own else LEGEND
+
+    @property
+    def beyond_chance(self) -> str:
+        """Which verdicts of the base stay if all of them are taken together, in a sentence."""
+        findings = self.result.judged[0].findings
+        kept = safe(findings)
+        texts = []
+        for claim in self.claims:
+            of = [f.study for f in findings if f.claim.key == claim.claim.key]
+            stay = [study for study in of if (claim.claim.key, study) in kept]
+            if stay:
+                where = f" ({', '.join(map(self.title, stay))})" if len(stay) < len(of) else ""
+                texts.append(f"{claim.number}{where}")
+        return (
+            "Beyond chance if all verdicts are taken together (Holm, 5 %): "
+            f"{', '.join(texts) or 'none'}."
+        )
 
     @property
     def side_by_side(self) -> TextTable | None:
@@ -133,13 +167,25 @@ class ReproductionView:
                 for finding in base.findings:
                     if finding.claim.key != claim.claim.key:
                         continue
-                    if (pair := turns(finding, variation)) is not None:
-                        before, after = (MARKS[judgement.verdict] for judgement in pair)
+                    if (marks := turns(finding, variation)) is not None:
                         where = f"{self.title(finding.study)}: " if finding.study else ""
-                        texts.append(f"{claim.number} ({where}{before} → {after})")
+                        texts.append(f"{claim.number} ({where}{marks})")
             if texts:
                 rows.append((variation.variation.name, ", ".join(texts)))
         return rows
+
+    @property
+    def unturned(self) -> str:
+        """Which claims do not hold whatever is varied, in a sentence; empty if none."""
+        base, *variations = self.result.judged
+        failed = [finding for finding in base.findings if finding.verdict is Verdict.FAILS]
+        stay = {
+            finding.claim.key
+            for finding in failed
+            if not any(turns(finding, variation) for variation in variations)
+        }
+        numbers = [str(claim.number) for claim in self.claims if claim.claim.key in stay]
+        return f"None of those that were run turns {', '.join(numbers)}." if numbers else ""
 
     @property
     def none_turned(self) -> str:
@@ -232,3 +278,8 @@ class ReproductionView:
             if study.name in preset.values
         ]
         return TextTable("Studies", preset.summary, ["name", "study", "axes"], rows, words=3)
+
+
+def _source(result: Reproduction, claim: Claim) -> str:
+    by_paper = result.paper.published and not claim.own
+    return f"Paper, {claim.source}" if by_paper else claim.source[:1].upper() + claim.source[1:]

@@ -10,6 +10,9 @@ from spark_analysis.report.quantities import count, number
 
 MARKS: Final = {Verdict.HOLDS: "✓", Verdict.FAILS: "✕", Verdict.TIE: "=", Verdict.OPEN: "?"}
 LEGEND: Final = "✓ holds, ✕ does not, = tie, ? not decided, – not run."
+OWN: Final = "†"
+"""Behind a claim that the paper does not make."""
+OWN_LEGEND: Final = f"{OWN} not said by the paper: a check or a hypothesis of this reproduction."
 RULES: Final = (
     "Compared at equal points and seed. Values that share their random draws count once, as their "
     "mean; 95 % confidence over these means. A claim holds if all its parts do, and does not if "
@@ -38,7 +41,7 @@ def measured(comparison: Comparison) -> str:
         ends = ""
     else:
         ends = f" [{number(interval.low)}, {number(interval.high)}; n = {interval.count}]"
-    sign = "+" if interval.mean > 0 and comparison.unit != TIMES else ""
+    sign = "+" if interval.mean > 0 and comparison.unit != TIMES and not comparison.bound else ""
     mark = MARKS[comparison.verdict]
     line = f"{mark} {text}: {sign}{number(interval.mean)}{ends} {comparison.unit}".rstrip()
     if comparison.bound:

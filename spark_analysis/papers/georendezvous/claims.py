@@ -90,7 +90,8 @@ CLAIMS: Final = (
         "section 4, figure 3(d)",
         rules.eight,
         ("trees",),
-        f"The ratio of the lengths is within {rules.LITTLE:g} of 1.",
+        f"The ratio of the lengths is within {rules.LITTLE:g} of 1; all transmissions stand "
+        "beside.",
     ),
     Claim(
         "trees-many",
@@ -183,5 +184,6 @@ CLAIMS: Final = (
         "On networks that both did, the mean ways of each number of cells and the lengths of the "
         "trees are equal.",
         joint=True,
+        own=True,
     ),
 )

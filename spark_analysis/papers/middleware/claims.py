@@ -182,13 +182,18 @@ def _comes_back(points: pd.DataFrame) -> list[Comparison]:
         own = points[(points[STUDY] == "faults") & (points[PROTOCOL] == system)]
         known = values_of(own, FAULTS_RECOVERED.column, (FAULT.column,))
         text = f"{name_of(system)}: share of faults after which delivery comes back"
-        part = at_least(known, BACK, text, "", measure=_beside_if_poor(points, system))
+        poor = _beside_if_poor(points, system)
+        part = at_least(known, BACK, text, "", measure=poor)
         harmless = int((own.get(RECOVERY_TIME.column, known) == 0).sum())
         note = (
             f"{len(known)} of {len(own)} faults have a verdict, {harmless} do no harm; "
             f"it comes back after {int(known.sum()) - harmless} of the rest"
         )
         comparisons.append(replace(part, note=note))
+        if not poor and harmless:
+            hurt = own[own[RECOVERY_TIME.column] != 0]
+            back = values_of(hurt, FAULTS_RECOVERED.column, (FAULT.column,))
+            comparisons.append(at_least(back, BACK, text, "", measure="faults that do harm"))
     return comparisons
 
 

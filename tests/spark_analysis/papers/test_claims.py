@@ -18,6 +18,7 @@ from spark_analysis.papers.claims import (
     clusters,
     exact,
     judge,
+    no_larger,
     positive,
     times,
     together,
@@ -190,6 +191,19 @@ def at_speeds(seeds: Sequence[int] = (1, 2, 3), speeds: Sequence[int] = (1, 2, 3
     )
 
 
+def test_a_trend_of_the_few_seeds_that_have_all_points_is_none() -> None:
+    """What is judged may be why the others lack them."""
+    rows = [(speed, seed) for seed in range(10) for speed in (1.0, 2.0)]
+    values = pd.Series(
+        [speed for speed, _ in rows], pd.MultiIndex.from_tuples(rows, names=["speed", "seed"])
+    )
+    lacking = [(2.0, seed) for seed in range(5)]
+    assert len(trend(values.drop(lacking), "speed")) == 5
+    few = trend(values.drop([*lacking, (2.0, 5)]), "speed")
+    assert few.empty
+    assert positive(few, "gained", "m").verdict is Verdict.OPEN
+
+
 def test_speeds_of_a_seed_are_one_value() -> None:
     points = at_speeds()
     found = above(points, "load", "a", "b", ("speed",)).interval
@@ -261,6 +275,19 @@ def test_within_bounds_needs_several_draws() -> None:
     assert within(values, 11, 30, "about 12", "").verdict is Verdict.OPEN
     assert within([], 0, 1, "never", "").verdict is Verdict.OPEN
     assert within([1.0], 0, 2, "once", "").verdict is Verdict.OPEN
+
+
+def test_once_above_refutes_never() -> None:
+    assert no_larger(2.0, 2.0, "table", "entries").verdict is Verdict.HOLDS
+    assert measured(no_larger(3.0, 2.0, "table", "entries")) == (
+        "✕ table: 3 entries (bound: at most 2)"
+    )
+
+
+def test_a_bound_without_an_end_says_so() -> None:
+    part = within([97.0, 98.0, 99.0], 90.0, math.inf, "delivery", "%")
+    assert part.verdict is Verdict.HOLDS
+    assert measured(part).endswith("% (bound: from 90 on)")
 
 
 def test_a_closed_form_decides_by_its_sign() -> None:

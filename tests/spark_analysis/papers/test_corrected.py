@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from spark_analysis.papers.chance import chance, safe
 from spark_analysis.papers.claims import Claim, Comparison, Finding, Verdict, exact, positive
-from spark_analysis.papers.six_schemes.answer import chance, safe
 
 
 def finding(key: str, *parts: Comparison) -> Finding:

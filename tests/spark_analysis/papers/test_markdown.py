@@ -16,7 +16,7 @@ from spark_analysis.papers.claims import CLOSED_FORM, Claim, Comparison, at_leas
 from spark_analysis.papers.markdown import LINES, WIDTH, write_markdown
 from spark_analysis.papers.paper import Paper, Preset, Variation
 from spark_analysis.papers.reproduction import judgement
-from spark_analysis.papers.results import Judged, Reproduction
+from spark_analysis.papers.results import Judged, Reproduction, findings_of
 from spark_analysis.papers.side_by_side import MeanColumn, SideBySide
 from spark_analysis.papers.view import ReproductionView
 from tests.spark_analysis.papers import made_up
@@ -107,6 +107,25 @@ def test_the_answer_follows_from_the_results() -> None:
     ]
 
 
+def test_what_the_paper_does_not_say_counts_apart(tmp_path: Path) -> None:
+    result = reproduced(3, 0)
+    *claims, last = result.paper.claims
+    paper = replace(result.paper, claims=(*claims, replace(last, own=True)))
+    result = replace(result, paper=paper, judged=(judgement(paper, BASE, points(1.0)),))
+    view = ReproductionView(result)
+    assert view.answer[0] == (
+        "Of the 2 claims of the paper that were judged, 2 hold (1, 2). "
+        "Of 1 that it does not make, 1 holds (3)."
+    )
+    assert view.claims[2].statement.endswith(" †")
+    assert view.claims[2].source == "1"
+    assert view.claims[0].source == "Paper, 1"
+    assert findings_of(result)[0]["claims"][2]["own"]
+    text = write_markdown(result, tmp_path / "page.md", "command").read_text(encoding="utf-8")
+    assert "† not said by the paper: a check or a hypothesis of this reproduction." in text
+    assert "Beyond chance if all verdicts are taken together (Holm, 5 %): 1, 2, 3." in text
+
+
 def test_protocols_stand_side_by_side(tmp_path: Path) -> None:
     columns = (
         MeanColumn("gap, cm", "field", "gap", 100, {"nodes": 4}),
@@ -138,7 +157,7 @@ def test_the_reason_has_the_value_and_the_bound() -> None:
     claim = ReproductionView(reproduced(1, 0, 7.0)).claims[0]
     assert claim.verdict == "✕"
     assert (
-        "+7.20 [6.95, 7.45; n = 3] m (bound: at most 2), 1 of 2 parts; closed form: 1.50"
+        ": 7.20 [6.95, 7.45; n = 3] m (bound: at most 2), 1 of 2 parts; closed form: 1.50"
         in claim.reason
     )
 

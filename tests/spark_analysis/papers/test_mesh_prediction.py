@@ -84,6 +84,26 @@ def test_packets_that_grow_with_speed_are_not_flat() -> None:
     assert found["flat-rate"].verdict is Verdict.HOLDS
 
 
+def test_what_is_behind_batch_forwarding_by_the_rate_is_not_stable() -> None:
+    rows = ideal()
+    slower = (rows[PROTOCOL] == BATCH) & (rows["interval"] == 8.0)
+    rows.loc[slower, "leg_delay"] *= 1.2
+    assert verdicts(with_difference(rows))["stable"].verdict is Verdict.FAILS
+
+
+def test_prediction_is_beside_probing_if_all_turn_early() -> None:
+    rows = pd.DataFrame(
+        {STUDY: TURNS, PROTOCOL: protocol, "turn": turn, "seed": seed, "delivery_ratio": 1.0,
+         "leg_delay": 5.0 if protocol == PROBING else 0.01 + 20 * turn + 0.001 * seed}
+        for protocol in (PREDICTION, PROBING) for turn in (0.0, 1.0) for seed in range(3)
+    )  # fmt: skip
+    assert verdicts(rows)["worse-if-wrong"].verdict is Verdict.HOLDS
+    mended = rows.assign(leg_delay=rows["leg_delay"].clip(upper=4.0 + 0.01 * rows["seed"]))
+    mended.loc[mended[PROTOCOL] == PROBING, "leg_delay"] = 5.0
+    assert verdicts(mended)["worse-if-wrong"].verdict is Verdict.FAILS
+    assert not verdicts(rows[rows[PROTOCOL] == PREDICTION])["worse-if-wrong"].comparisons
+
+
 def test_the_difference_is_to_prediction_in_the_same_scenario() -> None:
     rows = ideal()
     probing = rows[rows[PROTOCOL] == PROBING]["delay_difference"]

@@ -132,11 +132,15 @@ def test_faults_that_do_no_harm_are_told_from_those_that_it_comes_back_from() ->
     points.loc[own.index[:4], "recovery"] = 0.0
     points.loc[own.index[4], ["recovered", "recovery"]] = [0.0, float("nan")]
     (back,) = [f for f in judge(PAPER.claims, points) if f.claim.key == "back"]
-    (zenoh,) = [part for part in back.comparisons if part.text.startswith("Zenoh")]
+    zenoh, hurt = [part for part in back.comparisons if part.text.startswith("Zenoh")]
     assert zenoh.note == (
         f"{len(own)} of {len(own)} faults have a verdict, 4 do no harm; "
         f"it comes back after {len(own) - 5} of the rest"
     )
+    assert (zenoh.measure, hurt.measure) == ("", "faults that do harm")
+    assert zenoh.interval is not None
+    assert hurt.interval is not None
+    assert hurt.interval.mean < zenoh.interval.mean
 
 
 def test_runs_that_lost_real_time_are_judged_apart_beside() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from spark_analysis.papers.claims import Claim, Comparison, Verdict, above, positive
 from spark_analysis.papers.paper import Preset, Variation
-from spark_analysis.papers.remarks import deciding, remarks
+from spark_analysis.papers.remarks import deciding, reason, remarks
 from spark_analysis.papers.reproduction import judgement
 from spark_analysis.papers.results import Judged, Reproduction
 from spark_analysis.papers.view import ReproductionView
@@ -93,6 +93,33 @@ def test_a_variation_turns_nothing_that_fewer_seeds_turn_alone() -> None:
     assert "Turned by" not in text
     assert "Not turned by fewer." in text
     assert "With as few seeds as published: holds." in text
+
+
+def test_a_reason_names_the_measures_that_say_otherwise() -> None:
+    (found,) = judged(points(-5.0)).judged[0].findings
+    assert found.by_measure["median"] is Verdict.HOLDS
+    assert reason(found).endswith("; by the median: ✓")
+    (same,) = judged(points(5.0)).judged[0].findings
+    assert "by the" not in reason(same)
+
+
+def test_all_of_the_base_stands_for_few_runs_that_decide_nothing() -> None:
+    base = points(-5.0, seeds=tuple(range(1, 9)))
+    base.loc[(base["seed"] <= 2) & (base["nodes"] == base["nodes"].min()), "gap"] += 10.0
+    result = judged(base, fewer=points(5.0, seeds=(1, 2)))
+    (whole,) = result.judged[0].findings
+    (part,) = result.judged[1].base
+    assert (whole.verdict, part.verdict) == (Verdict.FAILS, Verdict.OPEN)
+    view = ReproductionView(result)
+    assert view.turned == [("fewer", "1 (field: ✕ → ✓, ? by as few runs)")]
+    assert view.unturned == ""
+
+
+def test_what_no_variation_turns_is_named() -> None:
+    assert ReproductionView(judged(points(-5.0), same=points(-5.2))).unturned == (
+        "None of those that were run turns 1."
+    )
+    assert ReproductionView(judged(points(5.0), same=points(5.2))).unturned == ""
 
 
 def test_what_is_not_there_is_not_spoken_of() -> None:

@@ -86,7 +86,8 @@ def test_claims_can_hold_and_fail() -> None:
     dynamic_rows["join_messages"] = 512 * dynamic_rows["nodes"].map(math.log)
     dynamic_rows["join_queries"] = 6.0
     dynamic_rows["links"] += 5 + dynamic_rows["seed"]
-    static_rows = points(study="static", false_positives=0.01, by_forwarding=0.0, **common).assign(
+    causes = {"false_positives": 0.01, "by_forwarding": 0.0, "by_grid": 0.01, "by_bloom": 0.0}
+    static_rows = points(study="static", **causes, **common).assign(
         depth=lambda rows: 1.05 * rows["depth"],
         uncovered=lambda rows: rows["nodes"].map({250: 0.2, 1000: 0.02, 4000: 0.001}),
         table=lambda rows: rows["table"] - (rows["nodes"] == 250),
@@ -113,6 +114,10 @@ def test_claims_can_hold_and_fail() -> None:
     assert failed == dict.fromkeys(
         ("depth", "levels-off", "too-small", "bound", "few-lost"), Verdict.FAILS
     )
+    shrunk = static_rows.assign(
+        table=static_rows["nodes"].map({250: 29.0, 1000: 29.0, 4000: 26.0}) + static_rows["seed"]
+    )
+    assert verdict("levels-off", shrunk) is Verdict.FAILS
     # Of a study whose other points have failed, growth is not known.
     alone = judge(paper.claims, static_rows[static_rows["nodes"] == 250])
     assert {each.verdict for each in alone if each.claim.key == "levels-off"} == {Verdict.OPEN}

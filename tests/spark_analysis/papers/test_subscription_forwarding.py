@@ -84,7 +84,7 @@ def repairs(lost: dict[str, int], updates: dict[str, int]) -> pd.DataFrame:
             "since": since,
             "due": 100,
             "missing": lost[order] + seed if since >= 0 else 0,
-            "updates": updates[order] + seed,
+            "updates": updates[order] + seed if since >= 0 else 0,
         }
         for gone, order, feedback, seed, since in itertools.product(
             ("relay", "root"), lost, (False, True), SEEDS, range(-1, 10)
@@ -202,6 +202,15 @@ def test_what_nobody_counted_in_a_run_is_not_taken_for_none() -> None:
 def test_orders_that_do_alike_tie() -> None:
     claims = [each for each in PAPER.claims if each.key.startswith("order-")]
     assert [each.verdict for each in judge(claims, repairs(ALIKE, ALIKE))] == [Verdict.TIE] * 2
+
+
+def test_what_is_lost_before_a_break_is_not_the_repairs() -> None:
+    """Link feedback breaks links all the time: what it loses thereby is in every second."""
+    points = repairs(ALIKE, ALIKE)
+    worse = points["reconfiguration"] == BREAK_BEFORE_MAKE
+    points.loc[worse, ["missing", "updates"]] += 30
+    claims = [each for each in PAPER.claims if each.key.startswith("order-")]
+    assert [each.verdict for each in judge(claims, points)] == [Verdict.TIE] * 2
 
 
 def test_the_roots_repair_is_shown_and_decides_nothing() -> None:
