@@ -32,7 +32,7 @@ from capture.batch import SLOTS, SNAPLEN, Batch
 from capture.files import PacketFile
 from capture.process import explained
 from capture.scan import ETHERNET, RADIOTAP
-from capture.sockets import is_gone, kernel_drops, open_socket
+from capture.sockets import is_gone, kernel_counts, open_socket
 
 TICK: Final = 0.02
 """Seconds between rounds when no socket has more than a batch waiting."""
@@ -69,7 +69,11 @@ class InterfaceCapture:
         self.file = file
         self.packets = 0
         self.bytes = 0
+        self.total = 0
+        """Packets that came to the socket, with those that the kernel dropped."""
         self.drops = 0
+        self.left = 0
+        """Packets that still waited in the socket when there was no more time."""
         self.vanished = False
         self.ended = False
         self._writer = RawPcapWriter(
@@ -99,14 +103,21 @@ class InterfaceCapture:
         return count == SLOTS
 
     def count_drops(self) -> None:
-        """Add up what the kernel dropped; it starts again from 0 each time."""
+        """Add up what came and what the kernel dropped; it starts again from 0 each time."""
         if not self.ended:
-            self.drops += kernel_drops(self.listener.ins)
+            total, drops = kernel_counts(self.listener.ins)
+            self.total += total
+            self.drops += drops
 
-    def end(self) -> None:
-        """Stop reading and complete the file; the socket is still to be closed."""
+    def end(self, *, more: bool = False) -> None:
+        """Stop reading and complete the file; the socket is still to be closed.
+
+        If `more` waits there it is lost, and counted; what comes to an empty one is too late.
+        """
         if not self.ended:
             self.count_drops()
+            if more:
+                self.left = self.total - self.drops - self.packets
             self.ended = True
             self.file.close()
 
@@ -116,6 +127,7 @@ class InterfaceCapture:
             "packets": self.packets,
             "bytes": self.bytes,
             "kernel_drops": self.drops,
+            "left": self.left,
             "write_errors": self.file.lost,
             "error": self.file.error,
             "vanished": self.vanished,
@@ -180,9 +192,10 @@ class Recorder:
                 self.write_status()
         deadline = time.monotonic() + LAST
         for capture in self.captures:
-            while not capture.ended and capture.read(batch) and time.monotonic() < deadline:
-                pass
-            capture.end()
+            more = not capture.ended and capture.read(batch)
+            while more and time.monotonic() < deadline:
+                more = capture.read(batch)
+            capture.end(more=more)
         self.write_status()
         with ThreadPoolExecutor(OPENERS) as pool:
             list(pool.map(lambda capture: capture.listener.close(), self.captures))
@@ -212,7 +225,7 @@ class Recorder:
             interfaces[capture.source.file.stem] = capture.status()
         totals = {
             name: sum(status[name] for status in interfaces.values())
-            for name in ("packets", "bytes", "kernel_drops", "write_errors")
+            for name in ("packets", "bytes", "kernel_drops", "left", "write_errors", "vanished")
         }
         text = json.dumps(
             {

@@ -26,9 +26,9 @@ from scapy.packet import Raw
 
 from capture.namespaces import network_namespace
 from capture.radiotap import ARPHRD_RADIOTAP
+from nodeapp.buffers import enlarge
 from nodeapp.wire import CLIENT_PORT
 
-SO_RCVBUFFORCE: Final = 33
 SO_ATTACH_FILTER: Final = 26
 SOL_PACKET: Final = 263
 PACKET_STATISTICS: Final = 6
@@ -106,7 +106,7 @@ def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> 
         listener = L2ListenSocket(iface=card, type=0, promisc=False)
     raw = listener.ins
     raw.setblocking(False)
-    raw.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, buffer_bytes)
+    enlarge(raw, buffer_bytes)
     if loopback:
         raw.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
         _attach(raw, _UDP_TO_OR_FROM)
@@ -114,10 +114,10 @@ def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> 
     return listener
 
 
-def kernel_drops(raw: socket.socket) -> int:
-    """Return how many packets the kernel dropped at this socket since the last call."""
-    _, drops = struct.unpack("=II", raw.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
-    return int(drops)
+def kernel_counts(raw: socket.socket) -> tuple[int, int]:
+    """Return how many packets came since the last call, and how many of these were dropped."""
+    packets, drops = struct.unpack("=II", raw.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
+    return packets, drops
 
 
 def is_gone(raw: socket.socket, error: OSError) -> bool:

@@ -20,6 +20,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from nodeapp import wire
+from nodeapp.buffers import enlarge
 from nodeapp.client_port import RENEWAL
 from nodeapp.events import Event, Filter, Subscription, format_attributes, parse_attributes
 from nodeapp.kinds import ClientKind
@@ -58,6 +59,7 @@ class Client:
         self._port = port
         self._timeout = timeout
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        enlarge(self._socket)
         self._socket.connect(("127.0.0.1", port))
         self._random = random.SystemRandom()
         self._subscriptions: dict[int, Subscription] = {}

@@ -32,8 +32,6 @@ RENEWAL: Final = 20.0
 """Seconds between a client's renewals."""
 SWEEP: Final = 5.0
 """Seconds between searches for lapsed subscriptions."""
-RECEIVE_BUFFER: Final = 4 << 20
-"""Bytes asked for on each socket: bursts wait there while the processor is busy."""
 MAX_SUBSCRIPTIONS: Final = 10_000
 """Subscriptions of all local clients together."""
 MAX_REFUSAL: Final = 500

@@ -28,7 +28,8 @@ from nodeapp import gps, link_status
 from nodeapp.addressing import address_of, node_of
 from nodeapp.auth import Seal, is_sealed
 from nodeapp.budget import Budgets
-from nodeapp.client_port import RECEIVE_BUFFER, Address, ClientTable
+from nodeapp.buffers import enlarge
+from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event
 from nodeapp.geometry import Point
 from nodeapp.host import Position, Timer
@@ -169,7 +170,7 @@ def open_radio(interface: str, port: int = NODE_PORT) -> socket.socket:
     try:
         radio.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode() + b"\0")
         radio.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-        radio.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        enlarge(radio)
         radio.setblocking(False)
         radio.bind(("", port))
     except OSError as error:
@@ -185,7 +186,7 @@ def open_client_port(port: int = CLIENT_PORT) -> socket.socket:
     """Return the UDP socket for local clients.  Raises `NodeError`."""
     clients = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
-        clients.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        enlarge(clients)
         clients.setblocking(False)
         clients.bind(("127.0.0.1", port))
     except OSError as error:

@@ -29,13 +29,12 @@ from emulation.media.netlink_wire import (
 )
 from emulation.radio.mac import octets
 from emulation.radio.spec import RadioSpec
+from nodeapp.buffers import enlarge
 from nodeapp.installation import COMMAND
 
 NETLINK_GENERIC: Final = 16
 SOL_NETLINK: Final = 270
 NETLINK_CAP_ACK: Final = 10
-SO_SNDBUFFORCE: Final = 32
-SO_RCVBUFFORCE: Final = 33
 BUFFER: Final = 8 << 20
 """Bytes of frames that a socket holds for the medium; the default of 200 kB is too little."""
 DATAGRAM: Final = 1 << 16
@@ -71,14 +70,8 @@ class GenericSocket:
 
     def enlarge(self) -> None:
         """Use buffers of `BUFFER` bytes, beyond the system's limit if that is permitted."""
-        for forced, modest in (
-            (SO_SNDBUFFORCE, socket.SO_SNDBUF),
-            (SO_RCVBUFFORCE, socket.SO_RCVBUF),
-        ):
-            try:
-                self.socket.setsockopt(socket.SOL_SOCKET, forced, BUFFER)
-            except PermissionError:
-                self.socket.setsockopt(socket.SOL_SOCKET, modest, BUFFER)
+        for send in (True, False):
+            enlarge(self.socket, BUFFER, send=send)
 
     def family(self, name: str) -> int | None:
         """Return the number of a family; None if the kernel does not have it."""

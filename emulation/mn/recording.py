@@ -277,10 +277,10 @@ class Recording:
         """Write the fidelity monitor's verdict, once the recorder has ended."""
         if self._figures is None or self._cpu is None:
             return
-        status = self._net.files.state / "recorder.json"
+        status = read_json(self._net.files.state / "recorder.json")
+        status.pop("vanished", None)  # scripts remove interfaces, and Mininet does at the end
         verdict = assess(
-            medium=self._figures, recorder=read_json(status), driver={}, socket_drops=0,
-            cpu=self._cpu,
+            medium=self._figures, recorder=status, driver={}, socket_drops=0, cpu=self._cpu,
         )  # fmt: skip
         RunFolder(self._net.files.folder).write_fidelity(verdict)
 

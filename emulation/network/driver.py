@@ -35,6 +35,7 @@ from emulation.media.control import ControlError, ControlServer
 from emulation.network.helper import run_helper
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
+from nodeapp.buffers import enlarge
 from nodeapp.events import TOPIC, Event, Filter
 from nodeapp.kinds import ClientKind
 from nodeapp.pubsub.base import Route
@@ -59,6 +60,7 @@ def client_socket(pid: int) -> socket.socket:
         client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         client.connect(("127.0.0.1", CLIENT_PORT))
     client.setblocking(False)
+    enlarge(client)
     return client
 
 

@@ -182,14 +182,7 @@ def assess(
             *("frames", FEWER),
         ),
         _check("datagrams dropped by full sockets", socket_drops, 0, "datagrams", FEWER),
-        _check("packets the captures missed", recorder.get("kernel_drops", 0), 0, "packets", FEWER),
-        _check(
-            "packets not written to a capture file",
-            recorder.get("write_errors", 0),
-            0,
-            "packets",
-            "free disk space under the run folder",
-        ),
+        *_captures(recorder),
         _check("CPU time of the medium", _figure(medium, "cpu_seconds", 2), None, "s", ""),
         _check(
             "CPU time of the recorder", round(recorder.get("cpu_seconds", 0.0), 2), None, "s", ""
@@ -197,6 +190,28 @@ def assess(
     ]
     kept = all(check.ok or check.caution for check in checks)
     return Fidelity(kept_real_time=None if kept and medium is None else kept, checks=tuple(checks))
+
+
+def _captures(recorder: Mapping[str, Any]) -> list[Check]:
+    """Return the checks of whether the captures have all packets."""
+    gaps = recorder.get("kernel_drops", 0) + recorder.get("left", 0)
+    return [
+        _check("packets the captures missed", gaps, 0, "packets", FEWER),
+        _check(
+            "packets not written to a capture file",
+            recorder.get("write_errors", 0),
+            0,
+            "packets",
+            "free disk space under the run folder",
+        ),
+        _check(
+            "captures that ended early",
+            recorder.get("vanished", 0),
+            0,
+            "captures",
+            "leave the interfaces of nodes in place until the run has ended",
+        ),
+    ]
 
 
 def _load(cpu: CpuSampler) -> list[Check]:
@@ -223,25 +238,29 @@ def _figure(reported: Mapping[str, Any] | None, name: str, digits: int = 6) -> f
 
 
 def dropped_by_sockets(members: Iterable[Any]) -> int:
-    """Return how many datagrams full sockets of the node apps dropped, so far.
+    """Return how many datagrams full sockets of the node apps and their clients dropped, so far.
 
     `members` are the Mininet nodes; those whose process has ended do not count.
     """
     drops = 0
     for member in members:
         with suppress(OSError):
-            drops += socket_drops(member.pid, (NODE_PORT, CLIENT_PORT))
+            table = Path(f"/proc/{member.pid}/net/udp").read_text(encoding="ascii")
+            drops += socket_drops(table)
     return drops
 
 
-def socket_drops(pid: int, ports: Iterable[int]) -> int:
-    """Return how many datagrams the UDP ports in a namespace lost to full receive buffers."""
-    wanted = {f"{port:04X}" for port in ports}
+def socket_drops(table: str) -> int:
+    """Return how many datagrams a namespace's node app and its clients lost, as /proc/net/udp says.
+
+    The sockets of clients, one of which is the front's for MQTT, are connected to the node app's.
+    """
+    ports = {f"{port:04X}" for port in (NODE_PORT, CLIENT_PORT)}
     drops = 0
-    for line in Path(f"/proc/{pid}/net/udp").read_text(encoding="ascii").splitlines()[1:]:
-        fields = line.split()
-        if fields[1].rpartition(":")[2] in wanted:
-            drops += int(fields[-1])
+    for line in table.splitlines()[1:]:
+        _, local, remote, *_, count = line.split()
+        if not ports.isdisjoint(end.rpartition(":")[2] for end in (local, remote)):
+            drops += int(count)
     return drops
 
 

@@ -11,15 +11,15 @@ import asyncio
 import itertools
 import logging
 import random
-import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from nodeapp import wire
+from nodeapp.buffers import enlarge
 from nodeapp.client import REPEAT, TIMEOUT
-from nodeapp.client_port import MAX_REFUSAL, RECEIVE_BUFFER, RENEWAL
+from nodeapp.client_port import MAX_REFUSAL, RENEWAL
 from nodeapp.events import Event, Subscription
 from nodeapp.kinds import ClientKind
 from nodeapp.mqtt.topics import MqttMessage, event_of, filter_of, matches, message_of
@@ -80,8 +80,7 @@ class Uplink(asyncio.DatagramProtocol):
         """Connect to the node app."""
         address = ("127.0.0.1", CLIENT_PORT)
         await asyncio.get_running_loop().create_datagram_endpoint(lambda: self, remote_addr=address)
-        own = self._transport.get_extra_info("socket")
-        own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        enlarge(self._transport.get_extra_info("socket"))
         self.spawn(self._renew())
 
     def close(self) -> None:

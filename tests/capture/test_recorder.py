@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 from scapy.utils import RawPcapReader
 
+from capture import recorder as recorder_module
 from capture.decode import Columns, decode_records, read_header, record_offsets
+from capture.files import shared_sizes
 from capture.scan import RADIOTAP
 from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.wire import CLIENT_PORT, Frame
@@ -83,7 +85,7 @@ def test_every_packet_of_both_directions_is_recorded_with_its_time(net: Lab) -> 
         assert check_readable(net.folder / f"{name}.pcap") == count
     assert status["packets"] == 2 * count
     assert status["bytes"] == 2 * count * len(packet(0))
-    assert (status["kernel_drops"], status["write_errors"]) == (0, 0)
+    assert (status["kernel_drops"], status["left"], status["write_errors"]) == (0, 0, 0)
     assert status["cpu_seconds"] > 0
 
 
@@ -124,6 +126,31 @@ def test_drops_are_counted(net: Lab) -> None:
     assert status["kernel_drops"] > 0
     assert status["kernel_drops"] + status["packets"] == 1_000
     assert len(read(net.folder / "far0.pcap")["kind"]) == status["packets"]
+
+
+def test_what_nobody_had_time_to_read_is_counted(net: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "LAST", 0.0)
+    source = recorder_module.Source(net.far, "far0", net.folder / "far0.pcap")
+    (capture,) = recorder_module.open_captures([source], shared_sizes(1), 16 * 2**20)
+    sender = net.sender()
+    for number in range(1_000):
+        sender.send(packet(number))
+
+    def are_there() -> bool:
+        capture.count_drops()
+        return capture.total == 1_000
+
+    until(are_there)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    try:
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)  # to end before it begins
+        recorder_module.Recorder([capture], net.folder / "status.json").run({signal.SIGUSR1})
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    status = json.loads((net.folder / "status.json").read_text())
+    assert status["left"] > 0
+    assert status["packets"] + status["kernel_drops"] + status["left"] == 1_000
+    assert len(read(source.file)["kind"]) == status["packets"]
 
 
 def test_what_shows_the_frames_of_all_stations_has_more_room_for_them(net: Lab) -> None:
@@ -254,6 +281,7 @@ def test_an_interface_that_vanishes_ends_its_own_capture_only(net: Lab) -> None:
         status = recorder.stop()
     assert read(net.folder / "near0.pcap")["sequence"].tolist() == list(range(51))
     assert not status["interfaces"]["lo"]["vanished"]
+    assert status["vanished"] == 1
     assert status["interfaces"]["lo"]["packets"] == 1
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from emulation.mn.recording import PeerRows, Recording, Row
 from emulation.mn.session import ScriptError
+from emulation.network.fidelity import CpuSampler
 
 
 def test_a_full_disk_loses_samples_and_nothing_else() -> None:
@@ -31,6 +34,18 @@ def test_a_full_disk_loses_samples_and_nothing_else() -> None:
     recording._file = io.StringIO()
     recording.stop()
     assert recording._figures is None
+
+
+def test_a_script_may_remove_interfaces(tmp_path: Path) -> None:
+    net = SimpleNamespace(files=SimpleNamespace(state=tmp_path, folder=tmp_path))
+    recording = Recording(SimpleNamespace(), net)  # type: ignore[arg-type]
+    recording._figures, recording._cpu = {"late": 1}, CpuSampler()
+    (tmp_path / "recorder.json").write_text('{"kernel_drops": 3, "left": 4, "vanished": 2}')
+    recording.finish()
+    checks = json.loads((tmp_path / "fidelity.json").read_text())["checks"]
+    values = {check["name"]: check["value"] for check in checks}
+    assert values["packets the captures missed"] == 7
+    assert values["captures that ended early"] == 0
 
 
 def test_a_level_has_a_row_if_it_is_new_has_changed_or_was_written_long_ago() -> None:

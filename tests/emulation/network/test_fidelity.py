@@ -53,6 +53,8 @@ def test_a_run_within_all_limits_kept_real_time() -> None:
         ({"socket_drops": 1}, "datagrams dropped by full sockets"),
         ({"medium": {"tap_drops": {"sta1": 1}}}, "frames the radio interfaces dropped"),
         ({"recorder": {"kernel_drops": 1}}, "packets the captures missed"),
+        ({"recorder": {"left": 1}}, "packets the captures missed"),
+        ({"recorder": {"vanished": 1}}, "captures that ended early"),
         ({"recorder": {"write_errors": 1}}, "packets not written to a capture file"),
         ({"driver": {"lateness": [0.0] * 90 + [0.21] * 10}}, "client operations late, p99"),
     ],
@@ -173,6 +175,20 @@ def test_a_failed_check_is_known_without_figures_of_the_medium() -> None:
     result = verdict(medium=None, socket_drops=1)
     assert result.kept_real_time is False
     assert failed(result) == ["datagrams dropped by full sockets"]
+
+
+UDP = """\
+   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid timeout inode ...
+  101: 00000000:15AE 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 31 2 0000 1
+  102: 0100007F:15AF 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 32 2 0000 2
+  103: 0100007F:D2F0 0100007F:15AF 01 00000000:00000000 00:00000000 00000000 0 0 33 2 0000 4
+  104: 0100007F:15B0 0100007F:0035 01 00000000:00000000 00:00000000 00000000 0 0 34 2 0000 8
+"""
+"""/proc/net/udp: a node app's radio and client port, one of its clients, and a stranger."""
+
+
+def test_what_a_node_app_and_its_clients_lose_is_counted_and_nothing_else() -> None:
+    assert fidelity.socket_drops(UDP) == 1 + 2 + 4
 
 
 def test_percentile() -> None:
