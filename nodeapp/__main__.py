@@ -51,15 +51,15 @@ def _node_id(text: str) -> int:
         addressing.address_of(int(text))
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a node id: 1 to {addressing.NETWORK.num_addresses - 2}"
+            f"{text!r} is not a node id: 1 to {addressing.LAST_NODE}"
         ) from None
     return int(text)
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < addressing.NETWORK.num_addresses - 1:
+    if not text.isdecimal() or not 0 < int(text) <= addressing.LAST_NODE:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of nodes: 1 to {addressing.NETWORK.num_addresses - 2}"
+            f"{text!r} is not a number of nodes: 1 to {addressing.LAST_NODE}"
         )
     return int(text)
 

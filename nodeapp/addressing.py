@@ -7,11 +7,13 @@ from typing import Final
 
 NETWORK: Final = ipaddress.IPv4Network("10.0.0.0/8")
 """Room for 16,777,214 nodes."""
+LAST_NODE: Final = NETWORK.num_addresses - 2
+"""The highest node id that has an address."""
 
 
 def address_of(node_id: int) -> str:
     """Return the dotted IPv4 address of a node.  Raises ValueError if it does not fit."""
-    if not 0 < node_id < NETWORK.num_addresses - 1:
+    if not 0 < node_id <= LAST_NODE:
         raise ValueError(f"node id {node_id} has no address in {NETWORK}")
     return str(NETWORK.network_address + node_id)
 

@@ -152,7 +152,7 @@ class ClientTable:
         if held is not None and held.subscription == subscription:
             held.renewed = self._host.now()
             return
-        if sum(map(len, self._clients.values())) >= MAX_SUBSCRIPTIONS:
+        if held is None and sum(map(len, self._clients.values())) >= MAX_SUBSCRIPTIONS:
             raise RefusedError(f"this node has {MAX_SUBSCRIPTIONS} subscriptions already")
         # The new one first: if it is refused the old one stands, and if both are equal to a third
         # the service never loses it in between.

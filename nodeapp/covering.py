@@ -100,9 +100,9 @@ def solution(predicates: Sequence[Predicate], refuted: Predicate | None = None) 
     else:
         candidates = (_numbers if kind is NUMBER else _texts)(predicates, refuted)
     for value in candidates:
-        if all(predicate.holds(value) for predicate in predicates) and not (
-            refuted is not None and refuted.holds(value)
-        ):
+        if refuted is not None and refuted.holds(value):
+            continue  # one predicate, before perhaps dozens
+        if all(predicate.holds(value) for predicate in predicates):
             return value
     return None
 
@@ -179,6 +179,9 @@ def _texts(predicates: Sequence[Predicate], refuted: Predicate | None) -> Iterat
             suffix = max(suffix, value, key=len)
         elif symbol == "contains":
             inside.append(value)
+    infix = constants[0] if refuted is not None and refuted.operator == "contains" else None
+    if infix is not None and any(infix in text for text in (suffix, *inside)):
+        return  # it is in every text that the others hold for
     intervals = [(low, high)]
     if refuted is not None and refuted.operator == "prefix":
         prefix = str(refuted.value)
@@ -189,11 +192,13 @@ def _texts(predicates: Sequence[Predicate], refuted: Predicate | None) -> Iterat
     used = set("".join(constants))
     fresh = next(character for character in _characters("#") if character not in used)
     tail = fresh + "".join(text + fresh for text in inside) + suffix
-    some = refuted is not None and refuted.operator == "contains"
     for start, end in intervals:
-        # Only a forbidden infix can make one head differ from another.
-        for head in itertools.islice(_heads(start, end), None if some else 1):
-            yield head + tail
+        for head in _heads(start, end):
+            # Only a forbidden infix makes one head differ from another: the first without it will
+            # do, and each candidate has all that is required behind its head.
+            if infix is None or infix not in head:
+                yield head + tail
+                break
         yield from _singles(start, end)
 
 

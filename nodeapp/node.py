@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nodeapp import gps, link_status
-from nodeapp.addressing import address_of, node_of
+from nodeapp.addressing import LAST_NODE, address_of, node_of
 from nodeapp.auth import Seal, is_sealed
 from nodeapp.budget import Budgets
 from nodeapp.buffers import enlarge
@@ -155,7 +155,7 @@ def read_brokers(path: Path) -> tuple[float, tuple[tuple[int, float, float], ...
         or not all(math.isfinite(value) for value in numbers)
         or reach <= 0
         or len({node for node, _, _ in brokers}) != len(brokers)
-        or not all(0 < node < BROADCAST for node, _, _ in brokers)
+        or not all(0 < node <= LAST_NODE for node, _, _ in brokers)
     ):
         raise NodeError(
             f"{path} does not list brokers: it must say "
@@ -270,7 +270,11 @@ class Node:
         """
         address = self._addresses.get(to)
         if address is None:
-            address = self._addresses[to] = (address_of(to), NODE_PORT)
+            try:
+                address = self._addresses[to] = (address_of(to), NODE_PORT)
+            except ValueError:  # an id that somebody made up
+                self.counters["send failed: no such neighbour"] += 1
+                return
         if self._seal is not None:
             try:
                 datagram = self._seal.seal(datagram, time.time())
@@ -398,12 +402,11 @@ class Node:
             if len(self._senders) >= 65_536:
                 self._senders.clear()
             try:
-                node = node_of(address)
+                node = node_of(address) or None
             except ValueError:
-                self._senders[address] = None
-            else:
-                self._senders[address] = node if node else None
-            return self._senders[address]
+                node = None
+            self._senders[address] = node
+            return node
 
     def _read_clients(self) -> None:
         for _ in range(BATCH):
@@ -411,9 +414,6 @@ class Node:
                 datagram, address = self._client_port.recvfrom(65_535)
             except BlockingIOError:
                 return
-            except ConnectionRefusedError:
-                self.counters["clients gone"] += 1  # the lease ends their subscriptions
-                continue
             except OSError as error:
                 self.counters[f"receive failed: {errno.errorcode.get(error.errno or 0)}"] += 1
                 return

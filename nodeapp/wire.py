@@ -327,8 +327,8 @@ def decode_body(body: bytes) -> Any:
     """Return the one CBOR item that `body` is, as plain values.
 
     Raises `WireError` and nothing else.  Also refused are tags (a tagged value may cost far
-    more to build than its bytes), nesting beyond `MAX_DEPTH`, repeated and non-text map keys, and
-    bytes after the item.
+    more to build than its bytes), nesting beyond `MAX_DEPTH`, repeated map keys and those that are
+    neither texts nor byte strings, and bytes after the item.
     """
     source = io.BytesIO(body)
     try:

@@ -54,6 +54,7 @@ from nodeapp.mqtt.topics import (
     MqttMessage,
     event_of,
     filter_of,
+    is_filter,
     is_topic,
     proper,
 )
@@ -341,14 +342,14 @@ class Connection:
             properties = {**message.properties, "subscription_ids": list(identifiers)}
             if properties.pop(EXPIRES, None) is not None:
                 properties["message_expiry_interval"] = min(math.ceil(left), MAX_LEFT)
-        packet = mqtt5.PublishPacket(
-            message.topic,
-            message.payload,
-            qos=QUALITIES[message.qos],
-            packet_id=self._next_number() if message.qos else None,
-            **properties,
-        )
         try:
+            packet = mqtt5.PublishPacket(
+                message.topic,
+                message.payload,
+                qos=QUALITIES[message.qos],
+                packet_id=self._next_number() if message.qos else None,
+                **properties,
+            )
             data = self._written(packet)
         except ValueError as error:  # a string that is too long, made up by somebody else
             log.warning("mqtt: %.200r: %s", message.topic, error)
@@ -414,10 +415,12 @@ def _code_of_filter(topic_filter: str) -> SubAckReasonCode:
         return SubAckReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
     if topic_filter.startswith("$"):
         return SubAckReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+    if not is_filter(topic_filter):
+        return SubAckReasonCode.TOPIC_FILTER_INVALID
     try:
         filter_of(topic_filter)
-    except EventError:
-        return SubAckReasonCode.TOPIC_FILTER_INVALID
+    except EventError:  # it is too long
+        return SubAckReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
     if WILDCARDS & set(topic_filter):
         return SubAckReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED
     return SubAckReasonCode.IMPLEMENTATION_SPECIFIC_ERROR

@@ -24,6 +24,7 @@ SUBACK: Final = 0x90
 UNSUBSCRIBE: Final = 0xA0
 UNSUBACK: Final = 0xB0
 PINGREQ: Final = 0xC0
+PINGRESP: Final = 0xD0
 DISCONNECT: Final = 0xE0
 AUTH: Final = 0xF0
 """Types of packets: the upper half of their first byte."""
@@ -103,11 +104,13 @@ class PacketFields:
         return self._data[start : self.at]
 
     def text(self) -> None:
-        """Pass a text, which must be UTF-8."""
+        """Pass a text, which must be UTF-8 without U+0000 [MQTT-1.5.4-2]."""
         try:
-            self.binary().decode()
+            text = self.binary().decode()
         except UnicodeDecodeError:
             raise malformed("not UTF-8") from None
+        if "\0" in text:
+            raise malformed("U+0000 in a text")
 
     def properties(self) -> None:
         """Pass properties."""

@@ -14,13 +14,25 @@ import mqtt5
 from mqtt5 import DisconnectReasonCode, QoS
 
 from nodeapp.events import MAX_EVENT
-from nodeapp.mqtt.fields import CONNECT, PacketError, check, malformed, number_at
+from nodeapp.mqtt.fields import (
+    CONNACK,
+    CONNECT,
+    PINGRESP,
+    SUBACK,
+    UNSUBACK,
+    PacketError,
+    check,
+    malformed,
+    number_at,
+)
 
 VERSION: Final = 5
 CONNECT_WAIT: Final = 10.0
 """Seconds within which a connection must begin."""
 MAX_PACKET: Final = MAX_EVENT + 4_000
 """Bytes."""
+OF_SERVERS: Final = frozenset({CONNACK, SUBACK, UNSUBACK, PINGRESP})
+"""Types of packets that no client sends: their fields are not looked at, and may make a panic."""
 TLS: Final = 0x16
 """The first byte of a handshake of TLS (RFC 8446, 5.1)."""
 
@@ -50,6 +62,8 @@ async def first_bytes(reader: asyncio.StreamReader) -> tuple[bytes, int]:
 
 def parse(data: bytes) -> Any:
     """Return a packet, which is whole.  Raises `PacketError`."""
+    if data[0] & 0xF0 in OF_SERVERS:
+        raise PacketError(DisconnectReasonCode.PROTOCOL_ERROR, "a packet that servers send")
     check(data)
     try:
         packet, size = mqtt5.read(memoryview(data))

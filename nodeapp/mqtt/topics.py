@@ -22,6 +22,7 @@ import importlib.util
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -35,6 +36,8 @@ QOS: Final = "qos"
 PROPERTIES: Final = "mqtt5"
 """The attribute with the properties of a message."""
 WILDCARDS: Final = frozenset("+#")
+_BARRED: Final = re.compile(r"[\0\ud800-\udfff]")
+"""U+0000, and surrogates: what JSON, which made up properties are in, can have and UTF-8 cannot."""
 EXPIRES: Final = "expires"
 """The property with the time at which a message expires: clocks of nodes agree; s since 1970."""
 
@@ -57,17 +60,27 @@ class MqttMessage:
         return self if qos == self.qos else replace(self, qos=qos)
 
 
+def is_filter(topic_filter: str) -> bool:
+    """Return whether a topic filter is well formed (section 4.7.1), and none of the broker's."""
+    levels = topic_filter.split("/")
+    return (
+        _is_text(topic_filter)
+        and topic_filter != ""
+        and topic_filter[0] != "$"
+        and not any(WILDCARDS & set(level) and len(level) > 1 for level in levels)
+        and "#" not in levels[:-1]
+    )
+
+
 def filter_of(topic_filter: str) -> Filter:
     """Return the filter that every event on a matching topic matches.
 
-    Raises `EventError` for a topic filter that is malformed or not served: shared subscriptions
-    (`$share`, which MQTT 3.1.1 does not have) and other topics of brokers (`$SYS`).
+    Raises `EventError` for a topic filter that is malformed, too long or not served: shared
+    subscriptions (`$share`, which MQTT 3.1.1 does not have) and other topics of brokers (`$SYS`).
     """
+    if not is_filter(topic_filter):
+        raise EventError(f"{topic_filter!r}: no topic filter (+, # are levels), or begins with $")
     levels = topic_filter.split("/")
-    if not topic_filter or "\0" in topic_filter or topic_filter[0] == "$":
-        raise EventError(f"{topic_filter!r}: no topic filter, or one that begins with $")
-    if any(WILDCARDS & set(level) and len(level) > 1 for level in levels) or "#" in levels[:-1]:
-        raise EventError(f"{topic_filter!r}: + and # are whole levels, # the last")
     wild = [number for number, level in enumerate(levels) if level in WILDCARDS]
     if not wild:
         return Filter((Predicate(TOPIC, "=", topic_filter),))
@@ -102,7 +115,7 @@ def is_topic(topic: str) -> bool:
 
 def _is_name(text: object) -> bool:
     """Return whether something is the name of a topic (section 4.7.3)."""
-    return isinstance(text, str) and text != "" and not {"\0", *WILDCARDS} & set(text)
+    return isinstance(text, str) and text != "" and _is_text(text) and not WILDCARDS & set(text)
 
 
 def event_of(publisher: int, sequence: int, message: MqttMessage) -> Event:
@@ -173,7 +186,8 @@ def proper(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and "\0" not in value
+    """Return whether something is a text that MQTT can carry (section 1.5.4)."""
+    return isinstance(value, str) and _BARRED.search(value) is None
 
 
 _ALLOWED: Final[Mapping[str, Callable[[Any], bool]]] = {

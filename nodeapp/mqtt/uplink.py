@@ -154,7 +154,9 @@ class Uplink(asyncio.DatagramProtocol):
         while True:
             await asyncio.sleep(RENEWAL)
             async with self._changing:
-                for topic_filter, known in self._filters.items():
+                for topic_filter, known in list(self._filters.items()):
+                    if self._filters.get(topic_filter) is not known:
+                        continue  # ended by hand meanwhile
                     refusal = await self._ask(ClientKind.SUBSCRIBE, known.number, body=known.body)
                     if refusal is not None:
                         log.warning("mqtt: %.200r is not renewed: %s", topic_filter, refusal)
@@ -190,11 +192,21 @@ class Uplink(asyncio.DatagramProtocol):
             if frame.kind == ClientKind.NOTIFY:
                 self._arrived(Event.decode(frame.publisher, frame.sequence, frame.body))
                 return
+            if frame.kind == ClientKind.UNSUBSCRIBE:
+                self._end_by_hand(frame.sequence)
+                return
             answer = self._asked.get(frame.originator)
             if frame.kind == ClientKind.ACK and answer is not None and not answer.done():
                 answer.set_result(wire.decode_body(frame.body))
         except WireError as error:
             log.warning("mqtt: a malformed datagram from the node: %s", error)
+
+    def _end_by_hand(self, number: int) -> None:
+        """Forget a topic filter and its subscribers, whom MQTT has no way to tell."""
+        for topic_filter, known in list(self._filters.items()):
+            if known.number == number:
+                log.warning("mqtt: %.200r: 'pubsub unsub' ended its subscriptions", topic_filter)
+                del self._filters[topic_filter]
 
     def _arrived(self, event: Event) -> None:
         """Send an event to each client once, at the highest quality of its matching filters."""

@@ -97,8 +97,9 @@ class HostContract:
         world.until(lambda: len(world.received[1]) == 100)
         assert [datagram[0] for datagram, _ in world.received[1]] == list(range(100))
 
-    def test_a_datagram_to_a_node_that_is_not_there_is_lost(self, world: World) -> None:
-        world.hosts[0].send(99, b"lost")
+    @pytest.mark.parametrize("to", [99, 0, BROADCAST - 1])
+    def test_a_datagram_to_a_node_that_is_not_there_is_lost(self, world: World, to: int) -> None:
+        world.hosts[0].send(to, b"lost")
         world.hosts[0].send(2, b"heard")
         world.until(lambda: world.received[1])
         assert world.received[1] == [(b"heard", 1)]

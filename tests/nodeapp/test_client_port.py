@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeapp import wire
+from nodeapp import client_port, wire
 from nodeapp.client_port import LEASE, RENEWAL, Address
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.kinds import FIRST_CLIENT_KIND, ClientKind
@@ -142,6 +142,17 @@ def test_a_refused_replacement_leaves_the_old_subscription() -> None:
     desk = Desk("broker-gpsr")
     desk.subscribe("traffic")
     assert desk.subscribe("speed>5") is not None
+    assert desk.local() == 1
+
+
+def test_a_replacement_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_port, "MAX_SUBSCRIPTIONS", 1)
+    desk = Desk()
+    assert desk.subscribe("traffic") is None
+    assert desk.subscribe("news", 2) == "this node has 1 subscriptions already"
+    assert desk.subscribe("weather") is None
+    assert desk.publish("weather", 1) is None
+    assert desk.notified() == [(CLIENT, 1)]
     assert desk.local() == 1
 
 

@@ -64,6 +64,7 @@ def test_whatever_a_body_is_it_is_refused_or_an_event(body: bytes) -> None:
         [{"a": b"x"}, None, b""],
         [{"a": [1]}, None, b""],
         [{"": 1}, None, b""],
+        [{b"a": 1}, None, b""],
         [{"a b": 1}, None, b""],
         [{"a" * 256: 1}, None, b""],
         [{"a": math.nan}, None, b""],

@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from nodeapp import budget, wire
 from nodeapp.auth import Seal
 from nodeapp.budget import Budgets
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.node import Node, NodeOptions
+from nodeapp.predicates import Predicate
 from nodeapp.pubsub import interests, rendezvous, subscription_table
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.interests import InterestTable, encode_interests
@@ -92,6 +95,23 @@ def test_a_sequence_number_half_of_all_ahead_is_not_believed() -> None:
     request = aodv_wire.RouteRequest(0, 1, (own + 0x7FFFFFF0) % 2**32, 5)
     graph.stations[1].hear(Frame(AodvKind.ROUTE_REQUEST, 2, 1, body=request.encode()), 2)
     assert graph.stations[1].router.sequence == own
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "infix"),
+    [
+        ("b" * 1024, "c" * 1024, "0" + "x" * 848),  # a part of the first of the 61
+        ("a" + "b" * 1023, "a" + "c" * 1023, "a"),  # what all texts in the interval begin with
+    ],
+)
+def test_long_bounds_and_many_infixes_are_compared_at_once(low: str, high: str, infix: str) -> None:
+    predicates = [Predicate("k", ">=", low), Predicate("k", "<=", high)]
+    predicates += [Predicate("k", "contains", f"{n:02}{'x' * 848}") for n in range(61)]
+    narrow, wide = Filter(tuple(predicates)), Filter((Predicate("k", "contains", infix),))
+    assert len(Subscription(narrow).encode()) < wire.MAX_BODY
+    began = time.process_time()
+    assert wide.covers(narrow)
+    assert time.process_time() - began < 0.5
 
 
 def test_large_subscriptions_do_not_fill_the_memory() -> None:

@@ -17,7 +17,16 @@ from nodeapp.events import Event, Subscription
 from nodeapp.events import Filter as EventFilter
 from nodeapp.host import Position
 from nodeapp.kinds import ClientKind, CommonKind, Kind
-from nodeapp.node import Node, NodeError, NodeOptions, check, open_client_port, open_radio, read_map
+from nodeapp.node import (
+    Node,
+    NodeError,
+    NodeOptions,
+    check,
+    open_client_port,
+    open_radio,
+    read_brokers,
+    read_map,
+)
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.messages import TopicKind
 from nodeapp.pubsub.registry import typed
@@ -134,6 +143,16 @@ def test_a_map_is_read(tmp_path: Path) -> None:
     assert read_map(path) == ((0.0, 1.5), (-20.0, 30.0))
 
 
+def test_brokers_have_ids_that_have_addresses(tmp_path: Path) -> None:
+    path = tmp_path / "brokers.json"
+    path.write_text('{"range": 50, "brokers": [[16777214, 0, 1.5]]}')
+    assert read_brokers(path) == (50.0, ((16_777_214, 0.0, 1.5),))
+    for node in (0, 16_777_215):
+        path.write_text(f'{{"range": 50, "brokers": [[{node}, 0, 1.5]]}}')
+        with pytest.raises(NodeError, match=r"brokers.json does not list brokers"):
+            read_brokers(path)
+
+
 class LoopbackNode:
     """A node on the loopback interface with ports of its own; its radio reaches nobody."""
 
@@ -231,6 +250,13 @@ def test_what_the_kernel_does_not_send_is_counted(
     lone.node.send(2, b"lost")
     monkeypatch.undo()
     assert lone.status()["host counters"] == {f"send failed: {number}": 1}
+
+
+def test_a_node_that_can_have_no_address_is_no_neighbour(nodes: Any) -> None:
+    lone = nodes()
+    for to in (0, 2**32 - 2):
+        lone.node.send(to, b"lost")
+    assert lone.status()["host counters"] == {"send failed: no such neighbour": 2}
 
 
 def test_a_client_that_vanished_is_no_trouble(nodes: Any) -> None:

@@ -35,6 +35,10 @@ def test_malformed_packets_end_the_connection_alone(valid: bytes, data: st.DataO
         packets.parse(bytes(changed))
 
 
+PANIC = f"9501 0001 9001 26 0001 61 0082 {'78' * 130} 26 0001 62 0002 fffe 00"
+"""What follows the type of an acknowledgement: a property's text is not UTF-8."""
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [
@@ -55,6 +59,11 @@ def test_malformed_packets_end_the_connection_alone(valid: bytes, data: st.DataO
         ("0000", 0x81),
         ("100e 0004 4d515454 05 03 0000 00 0001 61", 0x81),  # the reserved flag
         ("100e 0004 4d515454 05 2a 0000 00 0001 61", 0x81),  # a will's flags without one
+        ("100f 0004 4d515454 05 02 0000 00 0002 6100", 0x81),  # U+0000 in an identifier
+        (f"90 {PANIC}", 0x82),  # SUBACK from a client
+        (f"b0 {PANIC}", 0x82),  # UNSUBACK
+        ("2003 00 00 00", 0x82),  # CONNACK
+        ("d000", 0x82),  # PINGRESP
     ],
 )
 def test_what_the_standard_forbids_is_refused(

@@ -103,6 +103,8 @@ def test_messages_go_there_and_back(
         '{"user_properties": [["a"]]}',
         '{"correlation_data": "x"}',
         '{"content_type": 3, "expires": "soon", "retain": true, "user_properties": [[1, 2]]}',
+        '{"content_type": "\\ud800", "response_topic": "\\udfff"}',  # surrogates
+        '{"user_properties": [["a", "\\udc00"]]}',
     ],
 )
 def test_properties_that_are_none_are_left_out(text: str) -> None:
