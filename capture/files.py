@@ -22,6 +22,7 @@ from typing import Final
 
 MAGIC: Final = 0xA1B23C4D
 SNAP_LENGTH: Final = 262_144
+"""Bytes: longest record that libpcap (MAXIMUM_SNAPLEN) and Wireshark accept on Ethernet."""
 RECORD: Final = struct.Struct("<IIII")
 """Before a packet: seconds, nanoseconds, bytes captured, bytes on the wire."""
 RECORD_HEADER: Final = struct.Struct("=8xI4x")

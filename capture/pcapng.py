@@ -20,9 +20,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from capture.files import SNAP_LENGTH
 from capture.scan import (
     ETHERNET,
-    MAX_CAPTURED,
     RECORD_HEADER,
     Buffer,
     PcapError,
@@ -124,7 +124,7 @@ def as_pcap(data: npt.NDArray[np.uint8], packets: Packets, linktype: int) -> Pca
     row = f"V{RECORD_HEADER}"
     everywhere = np.ndarray((len(data) - RECORD_HEADER + 1,), row, data, strides=(1,))
     everywhere[packets.offsets] = heads.view(row)[:, 0]
-    return PcapHeader("<", True, MAX_CAPTURED, linktype)
+    return PcapHeader("<", True, SNAP_LENGTH, linktype)
 
 
 def _follow(
@@ -227,7 +227,7 @@ class _Section:
         space = size - np.where(self._is_simple, _SHORTEST[_SIMPLE], _SHORTEST[_ENHANCED])
         unknown = number >= self._known
         unequal = self._word(blocks + size - 4) != size
-        wrong = unknown | unequal | (captured > np.minimum(space, MAX_CAPTURED))
+        wrong = unknown | unequal | (captured > np.minimum(space, SNAP_LENGTH))
         if not wrong.any():
             return None
         first = int(wrong.argmax())

@@ -22,6 +22,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from capture.files import SNAP_LENGTH
+
 Offsets = npt.NDArray[np.int64]
 Buffer = bytes | bytearray | memoryview | mmap.mmap | npt.NDArray[np.uint8]
 
@@ -29,8 +31,6 @@ FILE_HEADER: Final = 24
 """Bytes before the first record."""
 RECORD_HEADER: Final = 16
 """Bytes before each packet."""
-MAX_CAPTURED: Final = 262_144
-"""Bytes: longest record that libpcap (MAXIMUM_SNAPLEN) and Wireshark accept on Ethernet."""
 ETHERNET: Final = 1
 """LINKTYPE_ETHERNET."""
 RADIOTAP: Final = 127
@@ -174,7 +174,7 @@ class _Chain:
         while offset <= last:
             (captured,) = captured_at(data, offset)
             following = offset + RECORD_HEADER + captured
-            if captured > MAX_CAPTURED:
+            if captured > SNAP_LENGTH:
                 reason = f"damaged: the record at byte {offset} claims {captured} bytes"
                 return records, offset, reason
             if following > self.size:
@@ -191,7 +191,7 @@ class _Chain:
             if offset > self.size - RECORD_HEADER:
                 return False
             _, fraction, captured, length = self._whole(self.bytes, offset)
-            if not captured <= length <= MAX_CAPTURED or fraction >= self._fraction_limit:
+            if not captured <= length <= SNAP_LENGTH or fraction >= self._fraction_limit:
                 return False
             offset += RECORD_HEADER + captured
         return True
@@ -241,14 +241,14 @@ def _lockstep(chain: _Chain, starts: Offsets, limits: Offsets) -> tuple[Offsets,
         captured = chain.words[np.minimum(at + 8, highest)]
         following = at + (captured.astype(np.int64) + RECORD_HEADER)
         on = following < limit
-        if on.all() and captured.max() <= MAX_CAPTURED:
+        if on.all() and captured.max() <= SNAP_LENGTH:
             rows.append(at)
             at = following
             continue
         if rows:
             blocks.append((running, np.array(rows)))
             rows = []
-        whole = (captured <= MAX_CAPTURED) & (following <= chain.size)
+        whole = (captured <= SNAP_LENGTH) & (following <= chain.size)
         blocks.append((running[whole], at[np.newaxis, whole]))
         stops[running] = np.where(whole, following, at)
         on &= whole

@@ -10,8 +10,9 @@ The counter is a clock in microseconds, always above that of the frame before, s
 after a restart; a node whose clock went back over a restart is not heard until it has caught up.
 For each transmitter a receiver remembers the highest counter and which of the `WINDOW` frames up to
 it have come, as in RFC 4303, section 3.4.3: a counter that is among them, or older than they are,
-or `LATE` older than the highest, is a replay.  A frame that a receiver missed can be replayed to it
-until it hears one from the same transmitter that is newer by `LATE`.  Nothing is encrypted.
+or `LATE` older than the highest, is a replay.  A frame that a receiver missed, or heard before it
+last started, can be replayed to it until it hears one from the same transmitter that is newer by
+`LATE`.  Nothing is encrypted.
 """
 
 from __future__ import annotations

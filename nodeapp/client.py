@@ -25,13 +25,12 @@ from nodeapp.client_port import RENEWAL
 from nodeapp.events import Event, Filter, Subscription, format_attributes, parse_attributes
 from nodeapp.kinds import ClientKind
 from nodeapp.predicates import EventError, Value
-from nodeapp.wire import CLIENT_PORT, Frame, WireError
+from nodeapp.wire import BY_HAND, CLIENT_PORT, Frame, WireError
 
 TIMEOUT: Final = 2.0
 """Seconds for which an answer is awaited, repeats included."""
 REPEAT: Final = 0.5
 """Seconds until a request is sent again."""
-BY_HAND: Final = wire.BY_HAND
 RECONNECT: Final = 1.0
 """Seconds between renewals while the node is gone."""
 PATIENCE: Final = 30.0

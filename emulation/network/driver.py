@@ -36,6 +36,7 @@ from emulation.network.helper import run_helper
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.buffers import enlarge
+from nodeapp.client_port import RENEWAL
 from nodeapp.events import TOPIC, Event, Filter
 from nodeapp.kinds import ClientKind
 from nodeapp.pubsub.base import Route
@@ -50,8 +51,6 @@ GRACE: Final = 5.0
 """Seconds that a node app may take to start."""
 START_POLL: Final = 0.01
 """Seconds between checks for the file that says when to start."""
-RENEWAL: Final = 20.0
-"""Seconds between renewals of a subscription; a third of the node app's lease."""
 
 
 def client_socket(pid: int) -> socket.socket:

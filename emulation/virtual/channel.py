@@ -32,7 +32,7 @@ from nodeapp.wire import WireError
 class Message:
     """A datagram on its way from node `sender`, in `count` packets: several if it is long."""
 
-    __slots__ = ("_decoded", "_frame", "count", "datagram", "failed", "sender")
+    __slots__ = ("_decoded", "_frame", "contents", "count", "datagram", "failed", "sender")
 
     def __init__(self, sender: int, datagram: bytes, count: int) -> None:
         self.sender = sender
@@ -40,6 +40,8 @@ class Message:
         self.count = count
         self.failed = False
         """Whether the sender was notified that one of its packets was not acknowledged."""
+        self.contents: dict[int, wire.Frame | None] | None = None
+        """What nodes that overheard it have found in it, if it is sealed."""
         self._frame: wire.Frame | None = None
         self._decoded = False
 

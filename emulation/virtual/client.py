@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from emulation.network.driver import ATTEMPTS, RENEWAL, RETRY, held, request
+from emulation.network.driver import ATTEMPTS, RETRY, held, request
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.clock import Clock, VirtualTimer
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.packets import CLIENT
 from emulation.virtual.recording import VirtualRecorder
 from emulation.workloads.base import Operation
-from nodeapp.client_port import Address
+from nodeapp.client_port import RENEWAL, Address
 from nodeapp.kinds import ClientKind
 from nodeapp.wire import decode, decode_body
 

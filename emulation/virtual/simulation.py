@@ -35,7 +35,7 @@ from nodeapp.client_port import ClientTable
 from nodeapp.host import Host
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Service
-from nodeapp.wire import BROADCAST, WireError, decode
+from nodeapp.wire import BROADCAST, Frame, WireError, decode
 
 TICK: Final = 0.1
 """Least seconds between position updates; as in `emulation.media.tap`."""
@@ -256,10 +256,10 @@ class Simulation:
             if host.overheard is None:
                 continue
             if host.seal is not None:
-                datagram = self._opened(host, message)
-                if datagram is None:
+                contents = self._contents(host, message)
+                if contents is None:
                     continue
-                frame = decode(datagram)
+                frame = contents
             try:
                 host.overheard(frame, message.sender)
             except Exception as error:  # noqa: BLE001  a defect of one node is its own
@@ -309,6 +309,18 @@ class Simulation:
         except WireError as error:
             host.counters[f"refused: {error}"] += 1
             return None
+
+    def _contents(self, host: VirtualHost, message: Message) -> Frame | None:
+        """Return the frame in a sealed datagram that a host overhears, in each of its tries.
+
+        The tries are one frame of 802.11, so that no later one is a replay.
+        """
+        if message.contents is None:
+            message.contents = {}
+        if host.index not in message.contents:
+            datagram = self._opened(host, message)
+            message.contents[host.index] = None if datagram is None else decode(datagram)
+        return message.contents[host.index]
 
     # Motion.
 

@@ -67,6 +67,19 @@ def test_other_keys_other_nodes_and_replays_are_refused() -> None:
         receiver.open(late, 3)
 
 
+def test_a_receiver_that_starts_again_has_forgotten_what_it_heard() -> None:
+    sender = Seal(KEY, 3)
+    old, new = sender.seal(FRAME.encode(), 1.0), sender.seal(FRAME.encode(), 1.1 + LATE / 1e6)
+    before, after = Seal(KEY, 4), Seal(KEY, 4)
+    assert opens(before, old)
+    assert not opens(before, old)
+    assert opens(after, old)  # docs/security.md
+    assert not opens(after, old)
+    later = Seal(KEY, 4)
+    assert opens(later, new)
+    assert not opens(later, old)
+
+
 def test_a_key_is_read_from_a_file_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "key"
     with pytest.raises(ValueError, match="cannot read the key"):

@@ -10,10 +10,10 @@ import pytest
 
 from nodeapp import client as client_module
 from nodeapp import wire
-from nodeapp.client import BY_HAND, Client, ClientError, main
+from nodeapp.client import Client, ClientError, main
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.kinds import ClientKind
-from nodeapp.wire import Frame
+from nodeapp.wire import BY_HAND, Frame
 
 Script = Callable[[Frame], list[Frame]]
 

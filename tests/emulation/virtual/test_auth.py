@@ -12,9 +12,11 @@ from emulation.virtual.host import VirtualHost
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from nodeapp.auth import TRAILER, Seal
+from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.routing.gpsr import Gpsr
 from nodeapp.routing.neighbours import Neighbours
+from nodeapp.wire import Frame
 from topologies.catalog import make_scenario
 
 
@@ -45,6 +47,26 @@ def test_sealed_frames_cost_bytes_and_nothing_else_changes_for_those_with_the_ke
     assert delivered[0] > 20
     assert delivered[1] == pytest.approx(delivered[0], rel=0.1)
     assert min(lengths[1]) == min(lengths[0]) + TRAILER
+
+
+def test_a_message_that_is_overheard_in_each_of_its_tries_is_no_replay() -> None:
+    settings = {"piggyback": True, "promiscuous": True}
+    simulation = Simulation(scenario("broker-gpsr", "psk", **settings), NullRecorder())
+    sender, listener, *_ = simulation.nodes
+    frames: list[tuple[Frame, int]] = []
+    listener.overheard = lambda frame, node: frames.append((frame, node))
+    assert sender.seal is not None
+    frame = Frame(CommonKind.HELLO, sender.node_id)
+    message = Message(sender.node_id, sender.seal.seal(frame.encode(), 1.0), 1)
+    for _ in range(2):
+        simulation._overheard(1.0, [listener.index], (message, 0, None))
+    assert frames == [(frame, sender.node_id)] * 2
+    assert not listener.counters
+    again = Message(sender.node_id, message.datagram, 1)
+    for _ in range(2):
+        simulation._overheard(1.0, [listener.index], (again, 0, None))
+    assert len(frames) == 2
+    assert listener.counters == {"refused: a replay, or its clock went back": 1}
 
 
 def test_nothing_reaches_a_protocol_that_was_forged_or_recorded() -> None:
