@@ -5,16 +5,24 @@ set -euo pipefail
 project=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
 venv=$project/.venv
 ryu=$project/.ryu
+stamp=$venv/.testbed-setup
 log=$project/.setup.log
 system_python=/usr/bin/python3
+as_root="sudo $0 setup" # the command that may install packages
 
 # What runs and analyses need.  mininet: namespaces and CLI; net-tools, iputils-ping: what people type at the
 # Mininet prompt; openvswitch-switch: the bridges of mesh access points, started by each run for itself;
 # gcc, libc6-dev, python3-dev: machine code for what runs spend their time in.  And Java, for Spark.
 packages=(mininet python3-venv iproute2 net-tools iputils-ping tcpdump openvswitch-switch
     gcc libc6-dev python3-dev)
+# What `--with` sets up: middlewares, and what routes beneath them; and what they need of Debian.
+systems="mqtt, zeromq, zenoh, dds, nats, gossipsub, mqtt-clients, babel, batman"
+declare -A of_debian=([mqtt]=mosquitto [nats]=nats-server [babel]=babeld [batman]=batmand
+    [gossipsub]=libgmp-dev) # one of its packages is compiled
 say() { printf '==> %s\n' "$*" >&2; }
 fail() { printf 'run_testbed.sh: %s\n' "$*" >&2; exit 1; }
+usage() { fail "usage: $0 setup [test] [--with NAME,...]: $systems"; }
+is_root() { [ "$(id -u)" = 0 ]; }
 interrupted() { # until the testbed handles it itself; a second Ctrl-C ends at once
     trap - INT
     printf 'interrupted%s\n' "${resumes-}" >&2
@@ -83,12 +91,12 @@ can_install() { # PACKAGE...: fails if some are missing and cannot be installed
     if [ "${#missing[@]}" -eq 0 ]; then return; fi
     command -v apt-get >/dev/null ||
         fail "needs Debian or Ubuntu; elsewhere install by hand: ${packages[*]} and Java 17 or later"
-    [ "$(id -u)" = 0 ] ||
-        fail "set-up installs packages (${missing[*]}): run it once with sudo: sudo $0 setup"
+    is_root ||
+        fail "set-up installs packages (${missing[*]}): run it once with sudo: $as_root"
 }
 
 install_packages() { # one at a time on this host, however many checkouts and processes want to
-    local missing index
+    local missing index package
     can_install "$@"
     mapfile -t missing < <(missing_packages "$@")
     if [ "${#missing[@]}" -eq 0 ]; then return; fi
@@ -104,20 +112,39 @@ install_packages() { # one at a time on this host, however many checkouts and pr
         done
         # Mininet recommends Open vSwitch and more; a run over radios alone needs none of it.
         apt install -y --no-install-recommends "${missing[@]}"
+        for package in "${missing[@]}"; do
+            case $package in # runs start these for themselves: Debian's own services stay off
+                openvswitch-switch | mosquitto | babeld | batmand | nats-server)
+                    systemctl disable --now "$package" >>"$log" 2>&1 || true ;;
+            esac
+        done
     fi
     exec 8>&-
 }
 
-install_whole() { # Debian's packages that are ended half-way have to be repaired by hand
-    trap '' INT
-    install_packages "$@"
+begin_packages() { # PACKAGE...: out of reach of Ctrl-C, as half-done ones are repaired by hand
+    (trap '' INT; install_packages "$@") &
+    debian=$!
+}
+await_packages() { wait "$debian" || exit 1; } # it has said why
+
+check_python() {
+    "$system_python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        fail "needs Python 3.11 or later at $system_python (Debian 12, Ubuntu 24.04 or newer)"
+}
+
+python_version() { # PYTHON: what environments depend on, such as `Python 3.11`
+    local version
+    version=$("$1" -V 2>/dev/null) && printf '%s\n' "${version%.*}"
+}
+
+is_whole() { # ENVIRONMENT: of the system's Python, and made to its end, where pip comes
+    "$1/bin/python" -m pip show --quiet pip >/dev/null 2>&1 &&
+        [ "$(python_version "$1/bin/python")" = "$(python_version "$system_python")" ]
 }
 
 make_venv() {
-    "$system_python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-        fail "needs Python 3.11 or later at $system_python (Debian 12, Ubuntu 24.04 or newer)"
-    if ! "$venv/bin/python" -c pass 2>/dev/null ||
-        grep -q 'system-site-packages = true' "$venv/pyvenv.cfg"; then
+    if ! is_whole "$venv" || grep -q 'system-site-packages = true' "$venv/pyvenv.cfg"; then
         say "making the virtual environment $venv"
         rm -rf "$venv"
         "$system_python" -m venv "$venv" >>"$log" 2>&1 || fail "cannot make $venv; see the end of $log"
@@ -125,20 +152,24 @@ make_venv() {
     say "installing Python packages (about 500 MB; a few minutes)"
     # All that compiling needs; Spark is as large as all of it, and comes beside the compiler.
     pip_install "$venv" <(sed '/^pyspark==/,/[^\\]$/d' "$project/requirements/run.lock") --no-compile ||
-        fail "pip failed; see $log"
+        pip_failed
 }
 
 install_spark() { # and prepare Java, which takes as long as the compiler
     trap 'exit 130' INT
-    pip_install "$venv" "$project/requirements/run.lock" --no-compile || fail "pip failed; see $log"
+    pip_install "$venv" "$project/requirements/run.lock" --no-compile || pip_failed
     PYTHONPATH=$project "$venv/bin/python" -m testbed.class_data >>"$log" 2>&1 ||
         say "not prepared, so analyses start slower: $(tail -n 1 "$log")"
 }
 
 pip_install() { # ENVIRONMENT LOCK [OPTION...]
-    "$1/bin/python" -m pip install --disable-pip-version-check --require-hashes "${@:3}" -r "$2" \
-        >>"$log" 2>&1
+    local output
+    output=$("$1/bin/python" -m pip install --disable-pip-version-check --require-hashes "${@:3}" \
+        -r "$2" 2>&1 | tee -a "$log") && return
+    reason=$(grep '^ERROR: ' <<<"$output" | tail -n 1) || true
+    return 1
 }
+pip_failed() { fail "pip failed${reason:+: ${reason#ERROR: }}; see $log"; }
 
 link_packages() { # Of the system's packages, Mininet's are all that the environment sees; and what Spark looks for
     ln -sfn ../../../../spark_analysis/captures/pyspark_pcap "$(echo "$venv"/lib/python3*/site-packages)/pyspark_pcap"
@@ -156,7 +187,7 @@ PYTHON
 make_ryu() { # without it all but mesh access points works, so a failure is said and no more
     local wanted
     trap 'exit 130' INT
-    wanted=$(cat "$project"/requirements/{ryu,os-ken}.lock | sha256sum)
+    wanted=$(made_of "$project"/requirements/{ryu,os-ken}.lock)
     if [ "$(cat "$ryu/.testbed-setup" 2>/dev/null)" = "$wanted" ]; then
         write_manager
         return
@@ -174,10 +205,12 @@ make_ryu() { # without it all but mesh access points works, so a failure is said
 write_manager() { # Ryu's own command does not start with the eventlet of today
     local name=ryu-manager
     [ -e "$ryu/bin/$name" ] || name=osken-manager
-    {
-        printf '#!/bin/sh\nPYTHONPATH=%q${PYTHONPATH:+:$PYTHONPATH} ' "$project"
-        printf 'exec %q -W ignore -m emulation.network.controller.manager "$@"\n' "$ryu/bin/python"
-    } >"$ryu/bin/$name.new"
+    cat >"$ryu/bin/$name.new" <<'MANAGER'
+#!/bin/sh
+bin=$(dirname "$(readlink -f "$0")") # wherever the checkout has moved to
+PYTHONPATH=${bin%/*/*}${PYTHONPATH:+:$PYTHONPATH} \
+    exec "$bin/python" -W ignore -m emulation.network.controller.manager "$@"
+MANAGER
     chmod 755 "$ryu/bin/$name.new"
     mv "$ryu/bin/$name.new" "$ryu/bin/$name"
 }
@@ -197,118 +230,133 @@ install_os_ken() { # Ryu's maintained fork
         "$ryu/bin/python" -W ignore -c 'import eventlet.wsgi, os_ken.base' >>"$log" 2>&1
 }
 
-current() { [ -x "$venv/bin/python" ] && [ "$(cat "$1" 2>/dev/null)" = "$2" ]; } # STAMP WANTED
+made_of() { { cat "$@"; python_version "$system_python"; } | sha256sum; } # FILE...
+inputs() { made_of "$project"/requirements/*.lock "${BASH_SOURCE[0]}"; }
+who() { if is_root; then printf root; else printf user; fi; }
+
+current() { # STAMP [WHO]: whether what it stands for is there
+    [ -x "$venv/bin/python" ] && [ "$(cat "$1" 2>/dev/null)" = "$(inputs)${2+ $2}" ]
+}
+
+ready() { # run, or test: for both, and what root installs for tests will do for others
+    current "$stamp" &&
+        { [ "$1" = run ] || current "$stamp-test" root || current "$stamp-test" "$(who)"; }
+}
+
+lock() { # one set-up at a time in this checkout
+    exec 9>"$project/.setup.lock" || fail "cannot write to $project: run it with sudo, or chown it"
+    flock --nonblock 9 || { say "waiting for another set-up"; flock 9; }
+}
+unlock() { flock -u 9; exec 9>&-; }
 
 setup() { # for runs, and for tests if the argument is `test`
-    local wanted purpose=${1-run} stamp=$venv/.testbed-setup
-    wanted=$(cat "$project"/requirements/*.lock "${BASH_SOURCE[0]}" | sha256sum)
-    if current "$stamp" "$wanted" && { [ "$purpose" = run ] || current "$stamp-test" "$wanted"; }; then
-        return
-    fi
-    # Two first uses at once: the second waits and then finds everything there.
-    exec 9>"$project/.setup.lock" || fail "cannot write to $project: run it with sudo, or chown it"
-    flock 9
+    if ready "$1"; then return; fi
+    lock # of two first uses at once the second then finds everything there
     : >"$log"
     resumes=": the next start goes on from here"
-    if ! current "$stamp" "$wanted"; then
-        can_install "${packages[@]}" openjdk-JRE
-        install_packages python3-venv
-        beside install_whole "${packages[@]}" openjdk-JRE
-        debian=$!
-        beside make_ryu
-        make_venv
-        beside install_spark
-        wait "$debian" || exit 1 # the C compiler is one of them
-        link_packages
-        say "compiling what runs spend their time in (under a minute)"
-        PYTHONPATH=$project "$venv/bin/python" -m testbed.compiling >>"$log" 2>&1 ||
-            say "not compiled, so runs take twice as long: $(tail -n 1 "$log")"
-        "$venv/bin/python" -m compileall -q "$venv" >>"$log" 2>&1 || true # pip would make Java wait for it
-        finish
-        printf '%s\n' "$wanted" >"$stamp"
+    if ! current "$stamp"; then
+        setup_for_runs
+        printf '%s\n' "$(inputs)" >"$stamp"
     fi
-    if [ "$purpose" = test ] && ! current "$stamp-test" "$wanted"; then
+    if ! ready "$1"; then
         setup_for_tests
-        printf '%s\n' "$wanted" >"$stamp-test"
+        printf '%s %s\n' "$(inputs)" "$(who)" >"$stamp-test"
     fi
     say "set-up is complete"
     resumes=
-    flock -u 9
-    exec 9>&-
+    unlock
+}
+
+setup_for_runs() {
+    [ ! -e "$system_python" ] || check_python # before anything is installed
+    can_install "${packages[@]}" openjdk-JRE
+    begin_packages python3-venv
+    await_packages
+    check_python
+    begin_packages "${packages[@]}" openjdk-JRE
+    beside make_ryu
+    ryu_tried=yes
+    make_venv
+    beside install_spark
+    await_packages # the C compiler is one of them
+    link_packages
+    say "compiling what runs spend their time in (under a minute)"
+    PYTHONPATH=$project "$venv/bin/python" -m testbed.compiling >>"$log" 2>&1 ||
+        say "not compiled, so runs take twice as long: $(tail -n 1 "$log")"
+    "$venv/bin/python" -m compileall -q "$venv" >>"$log" 2>&1 || true # pip would make Java wait for it
+    finish
 }
 
 setup_for_tests() { # without root, tests of the dissector, of figures for print and of the virtual machine are skipped
     local machine
     say "installing what tests need"
-    if [ "$(id -u)" = 0 ]; then
+    if is_root; then
         machine=$(PYTHONPATH=$project "$venv/bin/python" -m emulation.vm.tools)
         # shellcheck disable=SC2086  # a word a package
-        beside install_whole tshark poppler-utils librsvg2-bin mosquitto-clients $machine
-        debian=$!
+        begin_packages tshark poppler-utils librsvg2-bin mosquitto-clients $machine
     fi
-    pip_install "$venv" "$project/requirements/dev.lock" || fail "pip failed; see $log"
-    finish
-    if [ "$(id -u)" = 0 ]; then
+    pip_install "$venv" "$project/requirements/dev.lock" || pip_failed
+    if is_root; then
+        await_packages
         install_with mqtt,babel,batman,mqtt-clients
     fi
 }
 
-install_with() { # NAME,...: middlewares, and what routes beneath them
-    local name known=0 all="mqtt, zeromq, zenoh, dds, nats, gossipsub, mqtt-clients, babel, batman"
-    log=$project/.setup.log
+check_systems() { # NAME,...
+    local name
+    [[ $1 =~ [[:alnum:]] ]] || usage
     for name in ${1//,/ }; do
-        case $name in
-            mqtt) known=1; install_daemons mosquitto ;;
-            babel) known=1; install_daemons babeld ;;
-            batman) known=1; install_daemons batmand ;;
-            nats) known=1; install_daemons nats-server ;;
-            zeromq | zenoh | dds | gossipsub | mqtt-clients) known=1 ;;
-            *) fail "there is no $name to set up: $all" ;;
-        esac
+        [[ ", $systems," == *", $name,"* ]] || fail "there is no $name to set up: $systems"
+    done
+}
+
+install_with() { # NAME,...: those that `check_systems` accepts
+    local name
+    for name in ${1//,/ }; do
+        if [ -n "${of_debian[$name]-}" ]; then
+            begin_packages "${of_debian[$name]}"
+            await_packages
+        fi
         if [ -e "$project/requirements/$name.lock" ]; then
-            pip_install "$venv" "$project/requirements/$name.lock" || fail "pip failed; see $log"
+            pip_install "$venv" "$project/requirements/$name.lock" || pip_failed
         fi
     done
-    [ "$known" = 1 ] || fail "usage: $0 setup [test] [--with NAME,...]: $all"
 }
 
-install_daemons() { # runs start them for themselves: Debian's own services stay off
-    local missing
-    mapfile -t missing < <(missing_packages "$@")
-    install_packages "$@"
-    if [ "${#missing[@]}" -gt 0 ] && [ -d /run/systemd/system ]; then
-        systemctl disable --now "${missing[@]}" >>"$log" 2>&1 || true
-    fi
+setup_command() { # WORD...
+    local word purpose=run chosen=- # nothing beside
+    for word in "$@"; do
+        case $word in
+            test) purpose=test ;;
+            --with) chosen= ;;
+            --with=*) chosen=${word#*=} ;;
+            *) [ -z "$chosen" ] || usage; chosen=$word ;;
+        esac
+    done
+    [ "$chosen" = - ] || check_systems "$chosen" # before anything is installed
+    [ ! -e "$venv" ] || [ -w "$venv" ] || fail "$venv is another user's: $as_root"
+    setup "$purpose"
+    lock
+    # It may have failed before, and nothing else tries it again.
+    [ -n "${ryu_tried-}" ] || { beside make_ryu; finish; }
+    [ "$chosen" = - ] || install_with "$chosen"
+    link_packages # Mininet-WiFi may have come since
+    unlock
+    [ ! -w "$project" ] || PYTHONPATH=$project "$venv/bin/python" -m testbed.compiling || true
+    say "ready: $project/run_testbed.sh --help"
 }
 
-case ${1-} in
+case ${_TESTBED_COMPLETE:+Tab}${1-} in
+    Tab*) [ -e "$stamp" ] || exit 0 ;; # a shell that completes a line must not set up
     install-packages) # what the virtual machine needs of Debian, for `vm build`
         log=/var/log/testbed-packages.log
-        install_packages "${@:2}"
+        begin_packages "${@:2}"
+        await_packages
         exit
         ;;
-    test) setup test ;;
-    setup)
-        purpose=run chosen=- # nothing beside
-        for word in "${@:2}"; do
-            case $word in
-                test) purpose=test ;;
-                --with) chosen=next ;;
-                --with=*) chosen=${word#*=} ;; # may be empty: refused
-                *) [ "$chosen" = next ] || fail "usage: $0 setup [test] [--with NAME,...]"; chosen=$word ;;
-            esac
-        done
-        [ ! -e "$venv" ] || [ -w "$venv" ] || fail "$venv is another user's: sudo $0 setup"
-        setup "$purpose"
-        [ "$chosen" = - ] || install_with "$chosen"
-        ;;
-    *) setup ;;
+    test) as_root+=" test"; setup test ;;
+    setup) as_root="sudo $0 $*"; setup_command "${@:2}"; exit ;;
+    *) setup run ;;
 esac
 export PYTHONPATH=$project${PYTHONPATH:+:$PYTHONPATH}
-if [ "${1-}" = setup ]; then
-    link_packages # Mininet-WiFi may have come since
-    [ ! -w "$project" ] || "$venv/bin/python" -m testbed.compiling || true
-    say "ready: $project/run_testbed.sh --help"
-    exit 0
-fi
 exec env --block-signal=INT "$venv/bin/python" -m testbed "$@" # until it can say that it was interrupted

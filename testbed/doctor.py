@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
 import typer
@@ -17,7 +16,7 @@ from emulation.vm.waiting import all_backends
 from nodeapp import compiled
 from nodeapp.installation import PROGRAM
 from spark_analysis.engine import class_data
-from testbed.options import FAILED, JsonOption
+from testbed.options import FAILED, HOME, JsonOption
 from testbed.outcome import print_json
 
 NEEDED: Final = frozenset({"tap", "virtual"})
@@ -165,5 +164,5 @@ def _tshark() -> str | None:
 
 
 def _disk() -> str | None:
-    free = shutil.disk_usage(Path(__file__).parent).free
+    free = shutil.disk_usage(HOME).free
     return None if free >= 1 << 30 else f"{free >> 20} MiB free: make room for captures"

@@ -20,6 +20,7 @@ from typing import Annotated, Final
 import typer
 
 from emulation.network.processes import PROJECT
+from emulation.scenario.runfolder import RunFolder
 from nodeapp.installation import IS_CHECKOUT
 from testbed.options import USAGE, console, fail
 
@@ -27,6 +28,8 @@ STYLE: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
 TYPES: Final = ("mypy",)
 FAST: Final = ("-m", "not root and not vm and not spark and not slow")
 USUAL: Final = ("-m", "not long")
+CACHES: Final = (".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
+"""Folders that style, types and tests write to."""
 WORKERS: Final = 6
 """Processes that share all tests: one has the runs in the virtual machine, one its other tests, two
 have those that need root and mostly wait, two have a Spark session each; tests/conftest.py assigns
@@ -59,11 +62,19 @@ def test(
     if fast and everything:
         fail("--fast and --all contradict each other: leave one out", USAGE)
     tests = tests_of(FAST if fast else () if everything or context.args else USUAL, context.args)
-    if context.args:
-        raise typer.Exit(run(tests))
+    try:
+        code = run(tests) if context.args else run_all(tests)
+    finally:
+        for name in CACHES:  # else the user behind sudo could not check anything afterwards
+            RunFolder(PROJECT / name).give_to_caller()
+    raise typer.Exit(code)
+
+
+def run_all(tests: Sequence[str]) -> int:
+    """Check style and types and run the tests; return the exit code of what failed, else 0."""
     for step in STYLE:
         if code := run(step):
-            raise typer.Exit(code)
+            return code
     with tempfile.TemporaryFile() as report:
         # Tests leave processors idle now and then.
         types = subprocess.Popen(
@@ -80,7 +91,7 @@ def test(
         report.seek(0)
         sys.stderr.flush()
         sys.stdout.write(report.read().decode(errors="replace"))
-    raise typer.Exit(code or wrong)
+    return code or wrong
 
 
 def run(step: Sequence[str]) -> int:

@@ -88,5 +88,9 @@ until inside=$(pgrep --parent "$machine") && [ -n "$inside" ]; do
 done
 slirp4netns --configure --mtu=65520 "$inside" tap0 >"$work/network.log" 2>&1 &
 network=$!
-wait "$machine"
+status=0
+wait -n -p ended "$machine" "$network" || status=$?
+# Without its network the machine would wait for ever.
+[ "$ended" = "$machine" ] || fail "slirp4netns ended: $(cat "$work/network.log")"
+[ "$status" = 0 ] || exit "$status"
 printf 'machine.sh: %s: all of it works\n' "$suite"

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -16,7 +17,7 @@ from emulation.network.processes import PROJECT
 from emulation.workloads.registry import workload_names
 from nodeapp.pubsub.registry import PROTOCOLS
 from testbed.app import app
-from testbed.doctor import Diagnosis
+from testbed.doctor import Diagnosis, examine
 from topologies.catalog import topology_names
 
 SCRIPT = PROJECT / "run_testbed.sh"
@@ -118,6 +119,18 @@ def test_doctor_names_every_obstacle_with_a_remedy(monkeypatch: pytest.MonkeyPat
     assert code == 1
     for remedy in ("run it with sudo", "apt-get install mininet", "apt-get install tshark", "Java"):
         assert remedy in output
+
+
+def test_doctor_looks_at_the_disk_that_runs_go_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = {tmp_path: 5 << 20}
+    monkeypatch.setattr("testbed.doctor.HOME", tmp_path)
+    monkeypatch.setattr(
+        "shutil.disk_usage", lambda path: SimpleNamespace(free=free.get(path, 1 << 40))
+    )
+    (disk,) = (finding for finding in examine() if finding.subject == "disk")
+    assert disk.obstacles == ("5 MiB free: make room for captures",)
 
 
 @pytest.mark.parametrize(("needed", "expected"), [(True, 1), (False, 0)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,28 @@ def test_arguments_are_for_the_tests_alone(
     assert "kinds says" not in text
     code, _ = said(command, capfd, "--fast", "-m", "root")
     assert code == 2
+
+
+@pytest.mark.parametrize(("words", "failing"), [((), "style"), (("tests/nodeapp",), "pytest")])
+def test_what_the_checks_write_goes_to_the_user_behind_sudo(
+    words: tuple[str, ...],
+    failing: str,
+    command: typer.Typer,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handed_over: set[Path] = set()
+
+    def chown(path: Path, *_: int, follow_symlinks: bool) -> None:
+        handed_over.add(path)
+
+    monkeypatch.setattr("emulation.scenario.runfolder.caller", lambda: (os.getuid(), os.getgid()))
+    monkeypatch.setattr(os, "chown", chown)
+    written = {tmp_path / name / "cache.db" for name in testing.CACHES}
+    for path in written:
+        path.parent.mkdir()
+        path.touch()
+    says(tmp_path, failing, code=3)
+    assert said(command, capfd, *words)[0] == 3
+    assert written <= handed_over
