@@ -328,8 +328,8 @@ setup_command() { # WORD...
     for word in "$@"; do
         case $word in
             test) purpose=test ;;
-            --with) chosen= ;;
-            --with=*) chosen=${word#*=} ;;
+            --with) [ "$chosen" = - ] || usage; chosen= ;;
+            --with=*) [ "$chosen" = - ] || usage; chosen=${word#*=} ;;
             *) [ -z "$chosen" ] || usage; chosen=$word ;;
         esac
     done
