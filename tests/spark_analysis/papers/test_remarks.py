@@ -99,7 +99,8 @@ def test_a_reason_names_the_measures_that_say_otherwise() -> None:
     (found,) = judged(points(-5.0)).judged[0].findings
     assert found.by_measure["median"] is Verdict.HOLDS
     assert reason(found).endswith("; by the median: ✓")
-    (same,) = judged(points(5.0)).judged[0].findings
+    (same,) = judged(points(0.0)).judged[0].findings
+    assert set(same.by_measure.values()) == {Verdict.TIE}
     assert "by the" not in reason(same)
 
 
