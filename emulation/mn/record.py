@@ -7,8 +7,9 @@ version, and again when it ends.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from emulation.mn.session import FURTHER, LIMITS, Session
 from emulation.plain_file import read_plain_file
@@ -20,6 +21,11 @@ OUTCOME: Final = "script.json"
 """File of the run folder that says how the script ended."""
 NETWORK: Final = "network.json"
 """File of the run folder that describes the network; written once it is built."""
+
+
+def access_points(network: Mapping[str, Any]) -> set[str]:
+    """Return the nodes that are access points, of whatever class, of what `NETWORK` describes."""
+    return {radio["node"] for radio in network["radios"] if radio["mode"] == "master"}
 
 
 class ScriptRecord(Provenance):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +20,8 @@ from nodeapp.pubsub.registry import MIDDLEWARE
 from spark_analysis.captures.materialise import Decoded, materialise, read_decoded
 from spark_analysis.captures.schemas import FOREIGN_FRAMES
 from spark_analysis.captures.source import BATCH, CaptureSlice, Survey, load_slice
+
+FOREIGN_FOLDER: Final = "foreign.parquet"
 
 
 def read_foreign(
@@ -36,7 +38,7 @@ def read_foreign(
         radios = [capture for capture in captures if capture.interface != "lo"]
         if system is not None and radios:
             read = partial(read_foreign_slice, system.service.ports)
-            decoded = Decoded("foreign.parquet", FOREIGN_FRAMES, read, whole=True)
+            decoded = Decoded(FOREIGN_FOLDER, FOREIGN_FRAMES, read, whole=True)
             folders.append(materialise(spark, run, radios, decoded))
     return read_decoded(spark, folders, FOREIGN_FRAMES) if folders else None
 

@@ -6,17 +6,21 @@ the difference from the one before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from emulation.mobility.trajectory import until
 from spark_analysis.engine.results import RunTables
-from spark_analysis.replay.frames import Hops, LinkHistory, has_frames, hops, links
+from spark_analysis.replay.frames import STEP, Hops, LinkHistory, has_frames, hops, links
 from spark_analysis.replay.happenings import handover_marks, happenings, legend
 from spark_analysis.replay.packing import interleaved, packed
-from spark_analysis.report.quantities import printable
+from spark_analysis.report.quantities import number, printable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TICKS: Final = 100_000
 """Units of time in a second."""
@@ -30,17 +34,18 @@ MOST_ROADS: Final = 4_000
 def replay_data(tables: RunTables) -> dict[str, Any] | None:
     """Return the replay of a run; None if its captures have not been decoded.
 
-    Keys: `duration`, `area`, `range`, `nodes` (names and roles), `tracks` (per node: number of
-    waypoints, then time, x, y of each), `links` (a, b, number of stretches, then start and length
-    of each), `events` and `hops` (below), `load` (per node and bucket: frames sent, received),
-    `topics`, `marks` (what happened to the network), `notes` (what is left out).
+    Keys: `duration`, `area`, `range`, `nodes` (names and roles, and `older` if events are left
+    out), `tracks` (per node: number of waypoints, then time, x, y of each), `links` (a, b, number
+    of stretches, then start and length of each), `events` and `hops` (below), `load` (per node and
+    bucket: frames sent, received), `topics`, `marks` (what happened to the network), `notes` (what
+    is left out).
     """
     run = tables.run
     epoch = tables.value("epoch_ns")
     if not has_frames(run) or not np.isfinite(epoch):
         return None
     epoch_ns = int(tables.summary["epoch_ns"])
-    seconds = max(tables.observed, 0.1)
+    seconds = round(max(tables.observed, 0.1), 3)
     event_hops = hops(run, epoch_ns)
     heard = links(run, epoch_ns, seconds)
     publishers = set(tables.table("events")["publisher"].astype(int))
@@ -48,9 +53,10 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
     scenario = run.scenario
     points = {point.broker: point.name for point in scenario.access_points}
     names = [printable(points.get(node.id, node.name)) for node in scenario.nodes]
-    events = _events(tables, event_hops)
+    visible = _visible(tables, event_hops)
+    events, older = _events(tables, visible), _older(tables, visible)
     data: dict[str, Any] = {
-        "duration": round(seconds, 3),
+        "duration": seconds,
         "area": list(scenario.area),
         "range": scenario.radio.range,
         "nodes": [
@@ -58,6 +64,7 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
                 "name": name,
                 "role": (node.id in publishers) + 2 * (node.id in subscribers),
                 "point": node.id in points,
+                **({"older": {key: of[node.id] for key, of in older.items()}} if older else {}),
             }
             for node, name in zip(scenario.nodes, names, strict=True)
         ],
@@ -67,7 +74,7 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
         "window": heard.window,
         "hops": packed(np.array(list(_hops(event_hops, events["started"])), np.int64)),
         "marks": [*happenings(run, seconds), *handover_marks(heard.handovers, names)],
-        "notes": _notes(event_hops, heard, tables),
+        "notes": _notes(tables, heard, older),
         **{key: value for key, value in events.items() if key != "started"},
         **_load(tables, seconds),
     }
@@ -120,7 +127,34 @@ def _links(heard: LinkHistory) -> str:
     return packed(numbers)
 
 
-def _events(tables: RunTables, event_hops: Hops) -> dict[str, Any]:
+def _visible(tables: RunTables, event_hops: Hops) -> set[tuple[int, int]]:
+    """Return the events to show: the sample, or all, also those that no radio carried."""
+    visible = set(event_hops.events)
+    if event_hops.of == len(event_hops.events):
+        events = tables.table("events")
+        visible |= set(zip(events["publisher"], events["sequence"], strict=True))
+    return visible
+
+
+def _older(tables: RunTables, visible: Collection[tuple[int, int]]) -> dict[str, Counter[int]]:
+    """Return by node how many other events were published, due and got; empty if there are none."""
+
+    def others(table: pd.DataFrame) -> pd.DataFrame:
+        keys = zip(table["publisher"], table["sequence"], strict=True)
+        return table[np.array([key not in visible for key in keys], np.bool_)]
+
+    events, due = others(tables.table("events")), others(tables.table("delivery"))
+    if events.empty:
+        return {}
+    due = due[due["expected"].eq(True)]
+    receivers = due["receiver"]
+    columns = {
+        "published": events["publisher"], "due": receivers, "got": receivers[due["delay"].notna()]
+    }  # fmt: skip
+    return {key: Counter(column.tolist()) for key, column in columns.items()}
+
+
+def _events(tables: RunTables, visible: Collection[tuple[int, int]]) -> dict[str, Any]:
     """Return `events`, packed.
 
     Each has publisher, sequence, topic, time since the one before; the number of clients that it is
@@ -130,16 +164,12 @@ def _events(tables: RunTables, event_hops: Hops) -> dict[str, Any]:
     index = {node.id: number for number, node in enumerate(tables.scenario.nodes)}
     frame = tables.table("events")
     delivery = tables.table("delivery")
-    shown = set(event_hops.events)
-    if not event_hops.events or event_hops.of == len(event_hops.events):
-        # Events that no radio carried are shown as well.
-        shown |= set(zip(frame["publisher"], frame["sequence"], strict=True))
     clients: dict[tuple[int, int], list[int]] = {}
     columns = ("publisher", "sequence", "receiver", "expected", "delay")
     for publisher, sequence, receiver, expected, delay in zip(
         *(delivery[name].tolist() for name in columns), strict=True
     ):
-        if (publisher, sequence) in shown and receiver in index:
+        if (publisher, sequence) in visible and receiver in index:
             arrived = 0 if delay is None or np.isnan(delay) else 1 + round(delay * TICKS)
             of = clients.setdefault((publisher, sequence), [])
             of += [index[receiver], int(bool(expected)), max(0, arrived)]
@@ -153,7 +183,7 @@ def _events(tables: RunTables, event_hops: Hops) -> dict[str, Any]:
             *(frame[name].tolist() for name in ("time", "publisher", "sequence", "topic")),
             strict=True,
         )
-        if (publisher, sequence) in shown and publisher in index
+        if (publisher, sequence) in visible and publisher in index
     ]
     for time, publisher, sequence, topic in sorted(published, key=lambda event: event[:3]):
         at = max(0, round(time * TICKS))
@@ -205,13 +235,17 @@ def _load(tables: RunTables, seconds: float) -> dict[str, Any]:
     return {"load": packed(counts.ravel()), "width": width}
 
 
-def _notes(event_hops: Hops, heard: LinkHistory, tables: RunTables) -> list[str]:
+def _notes(tables: RunTables, heard: LinkHistory, older: Mapping[str, Counter[int]]) -> list[str]:
     notes = []
-    if len(event_hops.events) < event_hops.of:
+    if older:
+        events = len(tables.table("events"))
         notes.append(
-            f"To keep this page small, it shows the hops of {len(event_hops.events)} of "
-            f"{event_hops.of} events, spread evenly over the run; the figures count all."
+            f"To keep this page small, it shows {events - older['published'].total()} of {events} "
+            "events, spread evenly over the run; a node's numbers of events, and the figures, are "
+            "of all."
         )
+    if heard.step > STEP:
+        notes.append(f"In so long a run links are shown to {number(heard.step)} s.")
     if heard.left_out:
         notes.append(f"Links left out: {heard.left_out}, the shortest-lived.")
     if tables.scenario.contacts is not None:

@@ -6,8 +6,9 @@ a batch at a time and without Spark: little is kept of each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,8 @@ import pyarrow.parquet as pq
 from emulation.scenario.access_point import ACCESS
 from emulation.scenario.runfolder import Run
 from nodeapp.kinds import Role
-from nodeapp.pubsub.registry import kinds_of
+from nodeapp.pubsub.registry import MIDDLEWARE, kinds_of
+from spark_analysis.captures.foreign import FOREIGN_FOLDER
 from spark_analysis.captures.materialise import decoded_frames
 from spark_analysis.replay.transmissions import (
     Ints,
@@ -37,10 +39,12 @@ STEP: Final = 0.5
 STEPS: Final = 2_000
 MOST_STRETCHES: Final = 30_000
 """Most stretches of time in which a link was up; the longest are kept."""
-_COLUMNS: Final = (
+_OF_HOPS: Final = (
     "node", "interface", "time_ns", "ip_src", "ip_dst", "kind", "hops", "destination",
     "publisher", "sequence",
 )  # fmt: skip
+_OF_LINKS: Final = ("node", "interface", "number", "time_ns", "ip_src", "kind")
+_OF_SENDERS: Final = ("node", "interface", "number", "sender")
 
 
 @dataclass
@@ -63,6 +67,8 @@ class LinkHistory:
     spans: npt.NDArray[np.float64]
     """Shape (n, 2): from, until."""
     left_out: int
+    step: float
+    """Resolution, seconds."""
     window: float
     """Seconds for which a received frame keeps a link up."""
     handovers: list[tuple[float, int, int, int]]
@@ -92,12 +98,13 @@ Chosen = Callable[[pa.RecordBatch], Any]
 """Returns which rows of a batch to keep."""
 
 
-def _batches(run: Run, choose: Chosen) -> Iterator[pa.RecordBatch]:
-    folder = decoded_frames(run)
+def _batches(
+    folder: Path | None, columns: Sequence[str], choose: Chosen
+) -> Iterator[pa.RecordBatch]:
     parts = () if folder is None else sorted(folder.glob("*.parquet"))
     for part in parts:
         with pq.ParquetFile(part, read_dictionary=["node", "interface"]) as file:
-            for batch in file.iter_batches(columns=list(_COLUMNS), use_threads=False):
+            for batch in file.iter_batches(columns=list(columns), use_threads=False):
                 chosen = batch.filter(choose(batch))
                 if chosen.num_rows:
                     yield chosen
@@ -118,11 +125,46 @@ def _ints(column: pa.Array[Any]) -> Ints:
     return numbers
 
 
+class _Senders:
+    """Tells whose radio sent a frame that the access radios' channel carried.
+
+    The testbed's own frames have the sender's IPv4 source.  Kernels that route for a middleware
+    keep the source of what they forward: of its frames the analysis has read who sent them.
+    """
+
+    def __init__(self, run: Run, indices: _ColumnIndices) -> None:
+        self._indices = indices
+        self._routed = run.scenario.protocol.name in MIDDLEWARE
+        parts: list[tuple[Ints, Ints]] = [(np.array([-1]), np.array([-1]))]  # at least one
+        if self._routed:
+            parts += [
+                (self._keys(batch), indices.of_ids(_ints(batch["sender"])))
+                for batch in _batches(run.metrics / FOREIGN_FOLDER, _OF_SENDERS, _of_access)
+            ]
+        keys, senders = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(keys)
+        self._frames, self._senders = keys[order], senders[order]
+
+    def _keys(self, batch: pa.RecordBatch) -> Ints:
+        """Return a number for each frame, of its capture and its record there."""
+        return (self._indices.of_names(batch["node"]) << 40) | _ints(batch["number"])
+
+    def of(self, batch: pa.RecordBatch) -> Ints:
+        """Return the indices of the nodes that sent frames, -1 if none of the scenario did."""
+        sources = self._indices.of_addresses(_ints(batch["ip_src"]))
+        if not self._routed:
+            return sources
+        keys = self._keys(batch)
+        at = np.minimum(np.searchsorted(self._frames, keys), len(self._frames) - 1)
+        foreign = np.where(self._frames[at] == keys, self._senders[at], -1)
+        return np.where(_ints(batch["kind"]) < 0, foreign, sources)
+
+
 def hops(run: Run, epoch_ns: int) -> Hops:
     """Return the transmissions of the run's events, or of as many as a page can hold."""
     indices = _ColumnIndices(run)
     parts: list[tuple[Ints, ...]] = []
-    for batch in _batches(run, _of_events):
+    for batch in _batches(decoded_frames(run), _OF_HOPS, _of_events):
         source = indices.of_addresses(_ints(batch["ip_src"]))
         parts.append(
             (
@@ -183,10 +225,11 @@ def links(run: Run, epoch_ns: int, seconds: float) -> LinkHistory:
     steps = int(seconds / step) + 2
     points = np.zeros(count, np.bool_)
     points[[indices.by_name[point.name] for point in run.scenario.access_points]] = True
+    senders = _Senders(run, indices)
     seen = Distinct()
     visits: list[Ints] = []
-    for batch in _batches(run, _of_access):
-        sender = indices.of_addresses(_ints(batch["ip_src"]))
+    for batch in _batches(decoded_frames(run), _OF_LINKS, _of_access):
+        sender = senders.of(batch)
         receiver = indices.of_names(batch["node"])
         when = ((_ints(batch["time_ns"]) - epoch_ns) / 1e9 / step).astype(np.int64)
         heard = (sender >= 0) & (receiver >= 0) & (sender != receiver)
@@ -199,7 +242,7 @@ def links(run: Run, epoch_ns: int, seconds: float) -> LinkHistory:
         seen.add((low * count + high) * steps + when[heard])
     keys = seen.sorted()
     if not len(keys):
-        return LinkHistory(np.zeros((0, 2), np.int64), np.zeros((0, 2)), 0, window, [])
+        return LinkHistory(np.zeros((0, 2), np.int64), np.zeros((0, 2)), 0, step, window, [])
     pair, at = keys // steps, keys % steps
     gap = max(1, round(window / step))
     begins = np.ones(len(keys), np.bool_)
@@ -210,7 +253,8 @@ def links(run: Run, epoch_ns: int, seconds: float) -> LinkHistory:
     pairs = np.column_stack((pair[starts] // count, pair[starts] % count))
     longest = np.argsort(spans[:, 0] - spans[:, 1], kind="stable")[:MOST_STRETCHES]
     kept = np.sort(longest)
-    return LinkHistory(pairs[kept], spans[kept], len(spans) - len(kept), window, _handovers(visits))
+    left_out = len(spans) - len(kept)
+    return LinkHistory(pairs[kept], spans[kept], left_out, step, window, _handovers(visits))
 
 
 class Distinct:

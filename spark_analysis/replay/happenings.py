@@ -80,7 +80,9 @@ def legend(window: float, *, access_points: bool) -> str:
         else "a node received a frame of the other"
     )
     rings = "published (red), notified (green)" + ", handed over (purple)" * access_points
+    circled = "access points and " * access_points + "the selected node"
     return (
+        f"Triangles publish, squares subscribe, purple squares do both; circled: {circled}. "
         f"Blue lines: {heard} within the last {number(window)} s. Orange: frames of events on "
         f"their way, broadcasts to all who received them (with more than 150 nodes: to those for "
         f"whom they were new). Rings: {rings}. Crosses and dashed lines "

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from emulation.mn.record import access_points
 from emulation.mn.recording import PERIOD, REPEAT
 from spark_analysis.measures.script import ScriptTables
 from spark_analysis.replay.data import METRE, MOST_BUCKETS, TICKS
@@ -34,16 +35,16 @@ def script_replay(tables: ScriptTables) -> dict[str, Any] | None:
     index = {node["name"]: number for number, node in enumerate(nodes)}
     radios = {radio["interface"]: radio for radio in tables.network["radios"]}
     node_of = {name: index.get(radio["node"]) for name, radio in radios.items()}
-    masters = {radio["node"] for radio in radios.values() if radio["mode"] == "master"}
-    seconds = max(tables.seconds, 0.1)
+    points = access_points(tables.network)
+    seconds = round(max(tables.seconds, 0.1), 3)
     low = positions[["x", "y"]].min() - MARGIN
     high = positions[["x", "y"]].max() + MARGIN
     return {
-        "duration": round(seconds, 3),
+        "duration": seconds,
         "area": [float(low["x"]), float(low["y"]), float(high["x"]), float(high["y"])],
         "range": None,
         "nodes": [
-            {"name": printable(node["name"]), "role": 0, "point": node["name"] in masters}
+            {"name": printable(node["name"]), "role": 0, "point": node["name"] in points}
             for node in nodes
         ],
         "tracks": packed(np.array(list(_tracks(positions, index, low)), np.int64)),

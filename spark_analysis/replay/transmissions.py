@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulation.scenario.runfolder import Run
+from nodeapp.addressing import NETWORK
 from nodeapp.wire import BROADCAST
 
 SILENCE: Final = 2.5
@@ -59,6 +60,10 @@ class NodeIndices:
         """Return the indices of nodes, -1 for other addresses."""
         at = np.minimum(np.searchsorted(self._addresses, addresses), len(self._addresses) - 1)
         return np.where(self._addresses[at] == addresses, self._order[at], -1)
+
+    def of_ids(self, ids: Ints) -> Ints:
+        """Return the indices of nodes, -1 for other ids."""
+        return self.of_addresses(ids + int(NETWORK.network_address))
 
 
 def transmissions(

@@ -7,10 +7,11 @@
 //   nodes              name, role (1: publishes, 2: subscribes), point (an access point), track
 //                      ([[s, x, y], ...], by time), load ([[sent, received], ...], frames in each
 //                      `width` seconds), details ([[s, [line, ...]], ...]: further lines to show),
-//                      older (published, due, got: numbers of events that were dropped)
+//                      older, of what is not in the model (published, due, got: numbers of events;
+//                      sent, received: of frames), if there is any
 //   links, linked      a, b, start, end; the verb of a node that has one, as "hears"
 //   events             publisher, sequence, topic, time, clients ({node, expected, time}), expected,
-//                      got, hops, end
+//                      got, hops, frames (how many hops it had; 0 if they are not known), end
 //   frames             hops of all events by time: event, start, end, sender, number, to
 //   marks              what happened: time, until, text, nodes, kind (of a fault: "nodes", "link",
 //                      "partition" with its line, "jam" with its position; "handover"; or "")
@@ -71,7 +72,7 @@ function replayOf(room, model) {
       const event = state.event, publisher = nodes[event.publisher].name;
       head.textContent = "Event " + event.sequence + " of " + publisher + (event.topic && ", topic " + event.topic);
       row(list, "published at " + event.time.toFixed(3) + " s; deliveries: " + event.got + " of " +
-        event.expected + "; frames: " + event.hops.length);
+        event.expected + (event.frames ? "; frames: " + event.frames : ""));
       for (const client of event.clients) {
         const name = nodes[client.node].name;
         if (client.time === null) { row(list, name + (model.now ? ": not yet" : ": never arrived")).className = "failed"; continue; }
@@ -83,8 +84,9 @@ function replayOf(room, model) {
       }
     } else if (state.node !== null) {
       const node = nodes[state.node], [x, y] = map.moved(node, state.time);
+      const older = {published: 0, due: 0, got: 0, sent: 0, received: 0, ...node.older};
       const past = node.load.slice(0, Math.floor(state.time / model.width) + 1);
-      const total = past.reduce(([s, r], [a, b]) => [s + a, r + b], [0, 0]);
+      const total = past.reduce(([s, r], [a, b]) => [s + a, r + b], [older.sent, older.received]);
       const now = past.length ? past[past.length - 1] : [0, 0];
       head.textContent = node.name + ["", ", publisher", ", subscriber", ", publisher and subscriber"][node.role];
       row(list, "at " + x.toFixed(0) + ", " + y.toFixed(0) + " m");
@@ -97,9 +99,10 @@ function replayOf(room, model) {
         (link.a === state.node || link.b === state.node));
       const names = near.map((link) => nodes[link.a === state.node ? link.b : link.a].name);
       row(list, names.length ? model.linked + " " + [...new Set(names)].join(", ") : model.linked + " nobody");
-      const sent = events.filter((event) => event.publisher === state.node && event.time <= state.time);
-      const older = node.older || {published: 0, due: 0, got: 0};
-      if (sent.length + older.published) row(list, "events published: " + (sent.length + older.published));
+      const whole = !model.now && older.published > 0;  // it is not known when
+      const sent = events.filter((event) => event.publisher === state.node && (whole || event.time <= state.time));
+      if (sent.length + older.published)
+        row(list, "events published" + (whole ? " in the whole run: " : ": ") + (sent.length + older.published));
       const got = events.flatMap((event) => event.clients.filter((client) => client.node === state.node));
       const due = got.filter((client) => client.expected);
       const here = due.filter((client) => client.time !== null).length;
@@ -110,7 +113,7 @@ function replayOf(room, model) {
       row(list, `Click a node to see its traffic${events.length ? ", or select an event to see its path" : ""}.`);
     }
     for (const mark of model.marks)
-      if (Math.abs(mark.time - state.time) < 1 || (mark.kind !== "" && mark.time <= state.time && state.time < mark.until))
+      if (Math.abs(mark.time - state.time) < 1 || (mark.time <= state.time && state.time < mark.until))
         row(list, mark.time.toFixed(1) + " s: " + mark.text);
     box.replaceChildren(head, list);
   }
@@ -206,7 +209,7 @@ function replayOf(room, model) {
     const life = Math.max(state.event.end - state.event.time, 1e-4);
     faster(speeds.filter((speed) => speed <= life / 3).pop() || speeds[0]);
     go(state.event.time - 0.3 * state.speed);
-    state.until = state.event.end + 0.6 * state.speed;
+    state.until = Math.min(model.duration, state.event.end + 0.6 * state.speed);
     play(true);
   }
   // Choose the next event, or the previous one, among these (numbers of events, in order).
@@ -260,7 +263,8 @@ function replayOf(room, model) {
     });
     if (!model.now) {  // until then anything may still arrive
       missed = [...events.keys()].filter((index) => events[index].got < events[index].expected);
-      $("missed").replaceChildren(new Option(missed.length ? "choose one of " + missed.length : "none", ""));
+      const of = nodes.some(({older}) => older && older.published) ? " shown" : "";
+      $("missed").replaceChildren(new Option((missed.length ? "choose one of " + missed.length : "none") + of, ""));
       for (const index of missed) $("missed").add(new Option($("event").options[index + 1].text, index));
     }
     $("missed").disabled = !missed.length;
@@ -325,7 +329,8 @@ function replayOf(room, model) {
     go(model.duration * (happened.clientX - box.left - 8) / (box.width - 16));
   });
   room.addEventListener("keydown", (happened) => {
-    if (["SELECT", "INPUT"].includes(happened.target.tagName) || happened.ctrlKey || happened.metaKey) return;
+    if (["SELECT", "INPUT"].includes(happened.target.tagName) || happened.ctrlKey || happened.metaKey ||
+        happened.altKey) return;
     const small = happened.shiftKey ? 0.01 : 1, at = speeds.indexOf(state.speed);
     const keys = {
       " ": () => play(!state.playing),

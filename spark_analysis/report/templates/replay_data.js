@@ -80,6 +80,7 @@
       event.end = Math.max(event.end, hop.end);
       frames.push(hop);
     }
+    event.frames = event.hops.length;
   }
   frames.sort((one, other) => one.start - other.start);
   const buckets = Math.floor(data.duration / data.width) + 1;

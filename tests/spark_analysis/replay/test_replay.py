@@ -32,6 +32,7 @@ from spark_analysis.measures import delivery, links
 from spark_analysis.measures.registry import MEASURES
 from spark_analysis.replay import frames
 from spark_analysis.replay.data import replay_data
+from spark_analysis.replay.happenings import legend
 from spark_analysis.replay.packing import as_script, interleaved, packed
 from testbed.live.captures import Captures
 from tests import browser as browsers
@@ -192,11 +193,33 @@ def test_what_is_too_much_is_sampled_and_told(
     data = replay_data(tables)
     assert data is not None
     assert data["notes"] == [
-        "To keep this page small, it shows the hops of 1 of 2 events, spread evenly over the run; "
-        "the figures count all.",
+        "To keep this page small, it shows 1 of 2 events, spread evenly over the run; a node's "
+        "numbers of events, and the figures, are of all.",
         "Links left out: 1, the shortest-lived.",
     ]
     assert unpacked(data["hops"])[0] == 2  # transmissions of the one
+    older = [tuple(node["older"].values()) for node in data["nodes"]]
+    assert list(data["nodes"][0]["older"]) == ["published", "due", "got"]
+    assert older == [(1, 0, 0), (0, 0, 0), (0, 1, 1), (0, 1, 0)], "of the other"
+
+
+def test_buckets_of_traffic_are_as_many_as_the_page_reads(
+    tables: RunTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunTables, "observed", 19.9996)
+    data = replay_data(tables)
+    assert data is not None
+    assert data["duration"] == 20.0
+    buckets = int(data["duration"] // data["width"]) + 1
+    assert len(unpacked(data["load"])) == 4 * buckets * 2
+    assert not any("older" in node for node in data["nodes"]), "nothing is left out"
+
+
+def test_the_legend_explains_the_shapes() -> None:
+    words = legend(2.5, access_points=True)
+    assert "Triangles publish, squares subscribe, purple squares do both" in words
+    assert "circled: access points and the selected node." in words
+    assert "circled: the selected node." in legend(2.5, access_points=False)
 
 
 def test_a_run_without_decoded_captures_has_no_replay(tables: RunTables, tmp_path: Path) -> None:
@@ -249,6 +272,13 @@ def page(tables: RunTables) -> Path:
         Fault(kind="link", start=1.0, nodes=("sta1", "sta4"), text="link sta1 sta4 at 1"),
         Fault(kind="partition", start=1.0, line=(25.0, 0.0, 25.0, 1.0), text="partition x=25 at 1"),
         Fault(kind="jam", start=1.0, position=(30.0, 60.0), text="jam 30,60 at 1"),
+        Fault(
+            kind="position",
+            start=1.0,
+            nodes=("sta4",),
+            offset=(9.0, 9.0),
+            text="position sta4 off 9,9 at 1",
+        ),
     )
     scenario = tables.scenario.model_copy(update={"faults": faults})
     run = dataclasses.replace(tables.run, scenario=scenario)
@@ -289,7 +319,10 @@ def test_events_and_their_way_can_be_chosen_and_are_told_in_words(
     assert "published at 8.000 s; deliveries: 1 of 2; frames: 2" in told
     assert "sta3 after 4.5 ms: sta1 → sta2 → sta3" in told
     assert "sta4: never arrived" in told
-    for fault in ("radio sta4", "link sta1 sta4", "partition x=25", "jam 30,60"):
+    for fault in (
+        *("radio sta4", "link sta1 sta4", "partition x=25", "jam 30,60"),
+        "position sta4 off 9,9",
+    ):
         assert f"1.0 s: {fault} at 1" in told, "what does not work at that time"
     assert "Event 1 of sta1 selected" in browser.run(
         "return document.querySelector('[role=status]').textContent"

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from emulation.mobility.trajectory import Waypoint
+from emulation.network.processes import await_condition
 from emulation.scenario.scenario import NodeSpec
 from spark_analysis import reports
 from tests import browser as browsers
@@ -145,6 +146,34 @@ def test_missed_events_are_listed_and_jumped_to(browser: browsers.Browser) -> No
     assert browser.text(PART.format("details")).startswith("Event 1 of sta1")
     browser.type(PART.format("map"), "m")
     assert browser.text(PART.format("details")).startswith("Event 2 of sta1")
+
+
+def test_keys_with_alt_are_the_browsers(browser: browsers.Browser) -> None:
+    browser.type(PART.format("map"), "\ue00c\ue011")  # nothing selected, time 0
+    presses = browser.run(
+        f"{MAP} const press = (altKey) => map.dispatchEvent(new KeyboardEvent('keydown',"
+        "  {key: 'n', altKey, bubbles: true, cancelable: true}));"
+        "const {state} = document.getElementById('replay').replay;"
+        "return [press(true), state.event === null, press(false), state.event === null];"
+    )
+    assert presses == [True, True, False, False], "with Alt it is left alone and selects nothing"
+
+
+def test_a_slow_replay_stops_at_the_end_of_the_run(browser: browsers.Browser) -> None:
+    browser.run(
+        "const event = document.getElementById('replay').replay.events[1];"
+        "event.before = [event.time, event.end];"
+        "[event.time, event.end] = [19.999, 20.5];"
+        "const list = document.querySelector('[data-part=event]');"
+        "list.selectedIndex = 2; list.dispatchEvent(new Event('change'));"
+    )
+    browser.click(PART.format("follow"))
+    assert await_condition(lambda: state(browser, "state.playing") is False, 60.0)
+    assert state(browser, "state.time") == 20
+    browser.run(
+        "const event = document.getElementById('replay').replay.events[1];"
+        "[event.time, event.end] = event.before;"
+    )
 
 
 def test_of_large_networks_only_the_first_hop_to_a_node_is_drawn(

@@ -87,6 +87,14 @@ def test_it_shows_motion_associations_handovers_and_traffic() -> None:
     assert sum(load) == 5 + 2 + 1 + 9
 
 
+def test_buckets_of_traffic_are_as_many_as_the_page_reads() -> None:
+    way = [(time, name, 0.0, 0.0) for time in (0.0, 3.9996) for name in NODES]
+    data = script_replay(tables(way))
+    assert data is not None
+    assert (data["duration"], data["width"]) == (4.0, 1)
+    assert len(unpacked(data["load"])) == len(NODES) * 5 * 2
+
+
 def test_without_positions_there_is_none() -> None:
     assert script_replay(tables([])) is None
 
