@@ -232,9 +232,13 @@ def crashes(inputs: Inputs) -> list[Outage]:
     return list(_outages(inputs, ("crash",)))
 
 
+CUT_OFF: Final[tuple[Kind, ...]] = ("radio", "access-point")
+"""Kinds of faults that leave a node without a radio: its own, or that of its access point."""
+
+
 def silences(inputs: Inputs) -> list[Outage]:
     """Return when nodes had no radio: their own, or those of the access point they are wired to."""
-    return list(_outages(inputs, ("radio", "access-point")))
+    return list(_outages(inputs, CUT_OFF))
 
 
 def _outages(inputs: Inputs, kinds: Sequence[Kind]) -> Iterator[Outage]:

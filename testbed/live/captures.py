@@ -14,13 +14,27 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from capture.decode import decode_records
-from capture.scan import FILE_HEADER, PcapError, PcapHeader, read_header, record_offsets
+from capture.fields import Fields
+from capture.scan import (
+    FILE_HEADER,
+    RECORD_HEADER,
+    PcapError,
+    PcapHeader,
+    as_bytes,
+    read_header,
+    record_offsets,
+)
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import Run
 from nodeapp.kinds import FIRST_CLIENT_KIND, ClientKind, Role
-from nodeapp.pubsub.registry import kinds_of
+from nodeapp.pubsub.registry import MIDDLEWARE, kinds_of
 from nodeapp.wire import CLIENT_PORT
-from spark_analysis.replay.transmissions import NodeIndices, ReplayedTransmission, transmissions
+from spark_analysis.replay.transmissions import (
+    Ints,
+    NodeIndices,
+    ReplayedTransmission,
+    transmissions,
+)
 
 BEHIND: Final = 1.2
 """Seconds that the page is behind the run."""
@@ -28,13 +42,19 @@ LONGEST: Final = 0.1
 """Seconds between the first and the last reception of a frame, at most."""
 CHUNK: Final = 4 << 20
 """Bytes of a capture that are read and decoded at once."""
+ETHERNET_HEADER: Final = 14
+"""Bytes."""
 
 
 _COLUMNS: Final = ("time_ns", "ip_dst", "kind", "hops", "destination", "publisher", "sequence")
 
 
 class RadioFrame(NamedTuple):
-    """A frame in a capture of a radio: at the node of index `node`, from that of index `sender`."""
+    """A frame in a capture of a radio: at the node of index `node`, from that of index `sender`.
+
+    The sender is -1 if it is no node; kind and all about the event are 0 if the frame is not the
+    testbed's own.
+    """
 
     time_ns: int
     node: int
@@ -71,7 +91,7 @@ class Growing:
     def frames(self) -> Iterator[dict[str, Any]]:
         """Yield the records since the last call, chunk by chunk.
 
-        As columns of `decode_records`, and `data`, in which their bodies are.
+        As columns of `decode_records`, and `data`, in which they begin at `offsets`.
         """
         with suppress(OSError, PcapError), self._path.open("rb") as file:  # else not there yet
             if self._header is None:
@@ -84,7 +104,8 @@ class Growing:
                 if not len(offsets):
                     return
                 self._read += stop
-                yield {**decode_records(data, self._header, offsets), "data": data}
+                columns = decode_records(data, self._header, offsets)
+                yield {**columns, "data": data, "offsets": offsets}
 
 
 class Captures:
@@ -110,6 +131,7 @@ class Captures:
             (index, Growing(folder.loopback_capture(node))) for index, node in enumerate(nodes)
         ]
         self._through = bool(run.scenario.access_points)
+        self._routed = run.scenario.protocol.name in MIDDLEWARE
         self._event_kinds = kinds_of(Role.EVENT)
         self._frames: list[RadioFrame] = []
         self._messages: list[ClientMessage] = []
@@ -148,7 +170,9 @@ class Captures:
         self, frames: Iterable[RadioFrame]
     ) -> list[tuple[tuple[int, int], ReplayedTransmission]]:
         """Return the transmissions of events among frames, each with its event, by time."""
-        of_events = [frame for frame in frames if frame.kind in self._event_kinds]
+        of_events = [
+            frame for frame in frames if frame.kind in self._event_kinds and frame.sender >= 0
+        ]
         events = list(dict.fromkeys(frame.event for frame in of_events))
         index = {event: number for number, event in enumerate(events)}
         rows = sorted(
@@ -162,8 +186,12 @@ class Captures:
         return [(events[hop.event], hop) for hop in ordered]
 
     def _radio(self, node: int, access: bool, records: dict[str, Any]) -> None:
-        rows = np.flatnonzero(records["is_frame"])
+        whole = records["captured"] >= ETHERNET_HEADER
+        rows = np.flatnonzero(whole if self._routed else records["is_ip"])
         senders = self._indices.of_addresses(records["ip_src"][rows])
+        if self._routed:  # kernels keep the source of what they forward
+            transmitters = self._indices.of_ids(_transmitters(records, rows))
+            senders = np.where(records["is_frame"][rows], senders, transmitters)
         columns = [records[name][rows].tolist() for name in _COLUMNS]
         self._frames += [
             RadioFrame(
@@ -172,7 +200,6 @@ class Captures:
             for sender, time, to, kind, hops, destination, publisher, sequence in zip(
                 senders.tolist(), *columns, strict=True
             )
-            if sender >= 0
         ]
 
     def _loopback(self, node: int, records: dict[str, Any]) -> None:
@@ -194,6 +221,12 @@ class Captures:
                     bytes(records["data"][begin : begin + int(records["body_length"][row])]),
                 )
             )
+
+
+def _transmitters(records: dict[str, Any], rows: Ints) -> Ints:
+    """Return the ids of the nodes whose Ethernet addresses are the sources, -1 for others."""
+    fields = Fields(as_bytes(records["data"]), records["offsets"][rows] + RECORD_HEADER)
+    return np.where(fields.big(6, 2) == 0x0200, fields.big(8, 4), -1)
 
 
 def _same(frame: RadioFrame) -> tuple[Any, ...]:

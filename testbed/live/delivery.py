@@ -8,16 +8,13 @@ Requests that nodes refused are not looked at, so the report may count fewer.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from emulation.scenario.runfolder import Run
 from nodeapp.events import Event
-from spark_analysis.measures.runs import Outage, outages
+from spark_analysis.measures.runs import CUT_OFF, Outage, outages
 from spark_analysis.measures.subscriptions import LEASE_NS, Request, SubscribedInterval, intervals
 from testbed.live.captures import ClientMessage
-
-RADIO: Final = ("radio", "access-point")
-"""Kinds of faults that cut a node off."""
 
 
 class DueClient(NamedTuple):
@@ -52,7 +49,7 @@ class LiveDelivery:
         for outage in outages(run, "crash", epoch_ns):
             stretch = outage.from_ns, outage.until_ns
             self._crashes.setdefault(index[outage.node_id], []).append(stretch)
-        for kind in RADIO:
+        for kind in CUT_OFF:
             for outage in outages(run, kind, epoch_ns):
                 self._silences.setdefault(index[outage.node_id], []).append(outage)
 
@@ -86,8 +83,12 @@ class LiveDelivery:
         if receiver in self.events[key]:
             return False
         self.events[key].add(receiver)
-        self.received += receiver in self._due[key]
+        self.received += self.is_due(key, receiver)
         return True
+
+    def is_due(self, key: tuple[int, int], receiver: DueClient) -> bool:
+        """Return whether an event is due to a client."""
+        return receiver in self._due[key]
 
     def _subscribed(self, node: int) -> list[SubscribedInterval]:
         if node not in self._intervals:

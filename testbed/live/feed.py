@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -53,42 +53,84 @@ class Log:
         return self.count - len(self._entries)
 
 
-class Changes(Log):
-    """A log of changes, and the sum of those that are no longer kept.
+class Summed(Log, ABC):
+    """A log, and the sum of its entries that are no longer kept."""
 
-    So a browser that comes late in a long run learns how things stood before the first change that
-    is kept: open links, and the last position, role, range and words of each node.
+    def add(self, *entry: Any) -> None:
+        """Add an entry."""
+        if len(self._entries) == self._entries.maxlen:
+            self._let_go(self._entries[0])
+        super().add(*entry)
+
+    def since(self, number: int) -> list[list[Any]]:
+        """Return the entries from that number on; if some are gone, the sum and those kept."""
+        entries = super().since(number)
+        return entries if number >= self._first else [*self._sum(), *entries]
+
+    @abstractmethod
+    def _let_go(self, entry: list[Any]) -> None:
+        """Add an entry to the sum."""
+
+    @abstractmethod
+    def _sum(self) -> Iterator[list[Any]]:
+        """Yield the sum, as entries."""
+
+
+class Loads(Summed):
+    """Frames that nodes sent and received by the second; their sum has no second."""
+
+    def __init__(self, kept: int) -> None:
+        super().__init__(kept)
+        self._sums: dict[int, list[int]] = {}
+
+    def _let_go(self, entry: list[Any]) -> None:
+        node, _, sent, received = entry
+        before = self._sums.get(node, [0, 0])
+        self._sums[node] = [before[0] + sent, before[1] + received]
+
+    def _sum(self) -> Iterator[list[Any]]:
+        for node, counts in self._sums.items():
+            yield [node, None, *counts]
+
+
+class Changes(Summed):
+    """A log of changes.
+
+    The sum of those that are gone is how things stood after them: `missed`, the last position,
+    role, range and words of each node, open links, and for each node how many `older` events it
+    published, were due to it and reached it.
     """
 
     def __init__(self, kept: int) -> None:
         super().__init__(kept)
         self._links: dict[tuple[int, int], list[Any]] = {}
         self._last: dict[tuple[str, int], list[Any]] = {}
+        self._older: dict[int, list[int]] = {}
 
-    def add(self, *entry: Any) -> None:
-        """Add a change: its kind and what that has."""
-        if len(self._entries) == self._entries.maxlen:
-            self._let_go(self._entries[0])
-        super().add(*entry)
+    def _sum(self) -> Iterator[list[Any]]:
+        yield ["missed"]
+        yield from self._last.values()
+        yield from self._links.values()
+        for node, counts in self._older.items():
+            yield ["older", node, *counts]
 
-    def since(self, number: int) -> list[list[Any]]:
-        """Return the changes from that number on.
+    def _count(self, node: int, what: int) -> None:
+        self._older.setdefault(node, [0, 0, 0])[what] += 1
 
-        If some of these are gone: `missed`, how things stood after them, and those that are kept.
-        """
-        entries = super().since(number)
-        if number >= self._first:
-            return entries
-        return [["missed"], *self._last.values(), *self._links.values(), *entries]
-
-    def _let_go(self, change: list[Any]) -> None:
-        kind, node, *rest = change
+    def _let_go(self, entry: list[Any]) -> None:
+        kind, node, *rest = entry
         if kind == "link":
-            self._links[node, rest[0]] = change
+            self._links[node, rest[0]] = entry
         elif kind == "gone":
             self._links.pop((node, rest[0]), None)
         elif kind in ("move", "role", "range", "details"):
-            self._last[kind, node] = change
+            self._last[kind, node] = entry
+        elif kind == "event":
+            self._count(node, 0)
+            for receiver, _ in rest[-1]:
+                self._count(receiver, 1)
+        elif kind == "notify" and rest[-1]:  # it was due
+            self._count(rest[1], 2)
 
 
 class Moment(NamedTuple):
@@ -104,7 +146,7 @@ class Followed(ABC):
 
     def __init__(self) -> None:
         self.log = Changes(KEPT)
-        self.hops, self.loads = Log(HOPS_KEPT), Log(LOADS_KEPT)
+        self.hops, self.loads = Log(HOPS_KEPT), Loads(LOADS_KEPT)
         self.tracks_version = 0
         self._lock = Lock()  # a browser with two tabs
 

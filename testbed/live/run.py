@@ -80,8 +80,8 @@ class FollowedRun(Followed):
         now = max(0.0, (time.time_ns() - record.epoch_ns) / 1e9)
         if ended:
             now = record.lasted or 0.0
-        now = min(now, self._run.scenario.duration)
-        self._until = now if ended else max(self._until, now - BEHIND, 0.0)
+        # The prompt may go on after the scenario, which is not part of what a run `lasted`.
+        self._until = max(self._until, now if ended else now - BEHIND)
         self._look(record.epoch_ns, final=ended is not None)
         return Moment(now, self._until, ended)
 
@@ -91,7 +91,8 @@ class FollowedRun(Followed):
 
     def facts(self, now: float) -> dict[str, Any]:
         """Return what has failed, and what is delivered."""
-        marks = happenings(self._run, self._run.scenario.duration)
+        end = max(self._run.scenario.duration, now + BEHIND)
+        marks = happenings(self._run, end)  # what does not end goes on at the prompt
         return {
             "marks": [mark for mark in marks if mark["time"] <= now],
             "published": len(self._delivery.events),
@@ -118,6 +119,7 @@ class FollowedRun(Followed):
         until_ns = None if final else epoch_ns + round(self._until * 1e9)
         frames, messages = self._captures.look(until_ns)
         self._receptions(frames, epoch_ns)
+        self._tell_loads(final=final)
         for event, sent in self._captures.hops(frames):
             self.hops.add(
                 self._index.get(event[0], -1),
@@ -134,14 +136,14 @@ class FollowedRun(Followed):
                 self._message(message, (message.time_ns - epoch_ns) / 1e9)
 
     def _receptions(self, frames: list[RadioFrame], epoch_ns: int) -> None:
-        """Take in links, loads and handovers."""
+        """Take in links and handovers, and count frames."""
         met: dict[tuple[int, int], list[float]] = {}
         for frame in frames:
             at = (frame.time_ns - epoch_ns) / 1e9
             mine = frame.node == frame.sender
             load = self._load.setdefault((max(0, int(at)), frame.node), [0, 0])
             load[0 if mine else 1] += 1
-            if mine or not frame.access:
+            if mine or frame.sender < 0 or not frame.access:
                 continue
             if self._points:  # what comes from these may be another's, passed on
                 if frame.node not in self._points or frame.sender in self._points:
@@ -158,8 +160,11 @@ class FollowedRun(Followed):
             if last + self._window < self._until:
                 del self._heard[pair]
                 self.log.add("gone", *pair, round(last + self._window, 2))
+
+    def _tell_loads(self, *, final: bool) -> None:
+        """Tell the loads of the seconds that are over."""
         for second, node in sorted(self._load):
-            if second < int(self._until):
+            if final or second < int(self._until):
                 self.loads.add(node, second, *self._load.pop((second, node)))
 
     def _role(self, node: int, role: int) -> None:
@@ -192,4 +197,5 @@ class FollowedRun(Followed):
                 self._early.append(message)
             elif self._delivery.notify(key, receiver):
                 publisher = self._index.get(key[0], -1)
-                self.log.add("notify", publisher, key[1], *receiver, round(at, 5))
+                due = self._delivery.is_due(key, receiver)
+                self.log.add("notify", publisher, key[1], *receiver, round(at, 5), due)

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.mn.record import NETWORK, read_ended
-from emulation.mn.recording import SAMPLES
+from emulation.mn.record import NETWORK, access_points, read_ended
+from emulation.mn.recording import PERIOD, SAMPLES
 from spark_analysis.report.quantities import printable
 from testbed.live.feed import Followed, Moment
 
@@ -71,6 +71,7 @@ class FollowedScript(Followed):
         with self._lock:
             network = self._description(again=True)  # `plotGraph` may have come after `build`
         assert network is not None
+        points = access_points(network)
         positions = [node["position"][:2] for node in network["nodes"]] or [[0.0, 0.0]]
         plot = network["plot"]
         low = [min(position[axis] for position in positions) for axis in (0, 1)]
@@ -90,7 +91,7 @@ class FollowedScript(Followed):
                 {
                     "name": printable(node["name"]),
                     "role": 0,
-                    "point": node["kind"] not in ("Station", "Car"),
+                    "point": node["name"] in points,
                 }
                 for node in network["nodes"]
             ],
@@ -155,7 +156,8 @@ class FollowedScript(Followed):
             before = self._frames.get(node, (sent, received))  # beacons before the network ran
             self._frames[node] = sent, received
             if (sent, received) != before:
-                self.loads.add(node, int(at), sent - before[0], received - before[1])
+                second = int(max(0.0, at - PERIOD))  # they are of the time since the last sample
+                self.loads.add(node, second, sent - before[0], received - before[1])
         for node, metres in ranges.items():
             if self._ranges.get(node) != metres:
                 self._ranges[node] = metres

@@ -90,11 +90,11 @@ def test_the_captures_tell_events_deliveries_and_the_way_of_each(folder: Path) -
     assert (state["published"], state["expected"], state["delivered"]) == (7, 14, 14)
     events = {entry[1]: entry for kind, *entry in state["log"] if kind == "event"}
     assert sorted(events) == list(range(1, 8))
-    for publisher, sequence, topic, began, due in events.values():
-        assert (publisher, topic, [node for node, _ in due]) == (0, "a", [1, 2])
+    for publisher, sequence, topic, began, clients in events.values():
+        assert (publisher, topic, [node for node, _ in clients]) == (0, "a", [1, 2])
         got = [e for kind, *e in state["log"] if kind == "notify" and e[1] == sequence]
-        assert sorted(node for _, _, node, _, _ in got) == [1, 2]
-        assert all(0 < at - began < 1 for *_, at in got)
+        assert sorted(node for _, _, node, *_ in got) == [1, 2]
+        assert all(0 < at - began < 1 and due for *_, at, due in got)
         ways = [hop for hop in state["hops"] if hop[1] == sequence]
         assert {to for *_, receivers in ways for to in receivers} >= {1, 2}
         assert all(began <= sent < arrived for _, _, sent, arrived, *_ in ways)
@@ -190,8 +190,8 @@ def test_who_comes_late_in_a_long_run_learns_how_things_stand() -> None:
     for number in range(2, 6):
         log.add("event", 1, number, "a", 4.0, [])
     late = [["missed"], ["move", 1, 3.0, 7.0, 8.0], ["role", 1, 2], ["link", 1, 3, 0.6]]
-    assert log.since(6)[:4] == late
-    assert [entry[2] for entry in log.since(6)[4:]] == [2, 3, 4, 5]
+    assert log.since(6)[:5] == [*late, ["older", 1, 1, 0, 0]]
+    assert [entry[2] for entry in log.since(6)[5:]] == [2, 3, 4, 5]
 
 
 def test_two_radios_at_one_access_point_are_one_link_until_both_are_gone(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
@@ -11,12 +12,13 @@ import pytest
 
 from emulation.network.processes import await_condition
 from testbed.live.feed import Cursor
-from testbed.live.page import Server
+from testbed.live.page import Server, page_of
 from tests import browser as browsers
+from tests.spark_analysis.report.pages import Page
 
 EVENTS, HOPS, LINKS, HANDOVERS, MOVES = 4500, 24, 23_000, 2300, 56_000
 LIMIT = 120.0
-FAULT = {"time": 1, "until": 2, "text": "down", "nodes": [1], "kind": "nodes"}
+FAULT = {"time": 1, "until": 1e9, "text": "position sta2 off 9,9", "nodes": [1], "kind": ""}
 DRAWN = (
     "const map = document.querySelector('[data-part=map]');"
     "const data = map.getContext('2d').getImageData(0, 0, map.width, map.height).data;"
@@ -49,9 +51,10 @@ class Long:
         time = float(EVENTS + self.answers)
         log: list[list[Any]] = [["move", 0, time, self.answers, 10]]
         hops: list[list[Any]] = []
-        loads: list[list[int]] = []
+        loads: list[list[Any]] = []
         if cursor.log == 0:
-            log = [["missed"], ["move", 1, 0.0, 90, 90]]
+            log = [["missed"], ["older", 1, 0, 10, 8], ["notify", 0, 0, 1, 7, 0.5, True]]
+            log.append(["move", 1, 0.0, 90, 90])
             for number in range(1, MOVES + 1):
                 log.append(["move", 0, (time - 1) * number / MOVES, number / MOVES, 10])
                 log.append(["details", 1, number / MOVES, [f"sample {number}"]])
@@ -61,7 +64,8 @@ class Long:
             for at in range(LINKS):
                 log += [["link", 0, 1, at / 10], ["gone", 0, 1, at / 10 + 0.05]]
             log += [["link", 0, 1, LINKS / 10], ["role", 0, 1]]
-            loads = [[0, 10, 1, 2], [0, 11, 3, 4], [0, 300_000, 5, 6]]
+            loads = [[1, None, 100, 200], [1, 10, 7, 8]]
+            loads += [[0, 10, 1, 2], [0, 11, 3, 4], [0, 300_000, 5, 6]]
             for number in range(1, EVENTS + 1):
                 log += [["event", 0, number, "a", number, [[1, 7]]]]
                 log += [["notify", 0, number, 1, 7, number + 0.5]]
@@ -88,6 +92,16 @@ def serving(state: Long) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def test_what_changes_all_the_time_is_not_read_out() -> None:
+    html = re.sub(r"<script.*?</script>", "", page_of(Long().scene()), flags=re.DOTALL)
+    page = Page(html)
+    (clock,) = page.elements("output")
+    assert clock["aria-live"] == "off"
+    lines = page.elements("p")
+    assert [line for line in lines if line.get("id") == "clock"] == [{"id": "clock"}]
+    assert [line["data-part"] for line in lines if line.get("role") == "status"] == ["said"]
 
 
 @pytest.mark.slow
@@ -121,7 +135,7 @@ def test_it_keeps_a_bounded_past_draws_while_paused_and_says_why_it_ends(
                 "replay.marks.length,"
                 "replay.marks[0].text, replay.marks[1].text, replay.marks.at(-1).text] : null"
             )
-            words, fault = [50_000, f"sample {MOVES - 50_000 + 1}"], [2001, "down"]
+            words, fault = [50_000, f"sample {MOVES - 50_000 + 1}"], [2001, FAULT["text"]]
             handed_over = [f"handover {HANDOVERS - 2000 + 1}", f"handover {HANDOVERS}"]
             assert motion == [True, True, *words, *fault, *handed_over]
             load = browser.run(
@@ -129,6 +143,7 @@ def test_it_keeps_a_bounded_past_draws_while_paused_and_says_why_it_ends(
                 "replay.nodes[0].load.at(-1)] : null"
             )
             assert load == [150_001, [4, 6], [5, 6]], "counts of two seconds each, of all frames"
+            assert browser.text("#faults") == f"Now: {FAULT['text']}", "it lasts"
             browser.click("[data-part=play]")
             paused = track()
             assert await_condition(lambda: track() > paused + 1, LIMIT)
@@ -137,16 +152,30 @@ def test_it_keeps_a_bounded_past_draws_while_paused_and_says_why_it_ends(
                 "const list = document.querySelector('[data-part=event]');"
                 "list.selectedIndex = 1; list.dispatchEvent(new Event('change'))"
             )
-            assert f"Event {EVENTS - 4000 + 1} of sta1" in browser.text("[data-part=details]")
+            told = browser.text("[data-part=details]")
+            assert f"Event {EVENTS - 4000 + 1} of sta1" in told
+            assert f"deliveries: 1 of 1; frames: {HOPS}" in told, "though they are forgotten"
             browser.run(
                 "const list = document.querySelector('[data-part=node]');"
                 "list.value = 1; list.dispatchEvent(new Event('change'))"
             )
             told = browser.text("[data-part=details]")
-            assert f"events received so far: {EVENTS} of {EVENTS}" in told, "forgotten ones too"
+            assert f"events received so far: {EVENTS + 9} of {EVENTS + 10}" in told, "older too"
+            assert "so far sent 107 and received 208 frames by radio" in told
+            assert "now sends 0.0 and receives 0.0 frames a second" in told, "it is silent since"
             assert browser.errors() == []
             state.fails = True
             assert clock("the run's terminal says why")
+            assert "the run's terminal says why" in browser.run(
+                "return document.querySelector('[data-part=said]').textContent"
+            )
+            assert browser.text("[data-part=missed]").strip() == "none shown"
+            browser.run(
+                "const list = document.querySelector('[data-part=node]');"
+                "list.value = 0; list.dispatchEvent(new Event('change'))"
+            )
+            told = browser.text("[data-part=details]")
+            assert f"events published in the whole run: {EVENTS}" in told
             browser.visit(f"{address}state")
         assert capfd.readouterr().err == (
             "error: the page of --live: ValueError: no such thing; the run goes on\n"

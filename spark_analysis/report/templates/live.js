@@ -9,7 +9,7 @@
   const COUNTS = 400000, LEAST = 500;
   const [x0, y0] = scene.area;
   const nodes = scene.nodes.map((node) => ({...node, track: [[0, x0, y0]], load: [], details: [],
-    older: {published: 0, due: 0, got: 0}}));
+    older: {published: 0, due: 0, got: 0, sent: 0, received: 0}}));
   const links = [], events = [], frames = [], marks = [], handovers = [];
   const ofNode = (all) => Math.max(LEAST, Math.ceil(all / nodes.length));
   const moves = ofNode(MOVES), counts = ofNode(COUNTS);  // of a node; as many of its words as moves
@@ -33,6 +33,7 @@
       if (track[track.length - 1][0] < time) track.push([time, x, y]);
     },
     missed() { links.length = 0; open.clear(); },
+    older(node, published, due, got) { Object.assign(nodes[node].older, {published, due, got}); },
     details(node, time, lines) { nodes[node].details.push([time, lines]); },
     range(node, metres) { nodes[node].range = metres; },
     handover(mark) { handovers.push(mark); },
@@ -49,13 +50,17 @@
     },
     event(publisher, sequence, topic, time, due) {
       const clients = due.map(([node, port]) => ({node, port, expected: true, time: null}));
-      const event = {publisher, sequence, topic, time, clients, expected: due.length, got: 0, hops: [], end: time};
+      const event = {publisher, sequence, topic, time, clients, expected: due.length, got: 0, hops: [],
+        frames: 0, end: time};
       known.set(key(publisher, sequence), event);
       events.push(event);
     },
-    notify(publisher, sequence, node, port, time) {
+    notify(publisher, sequence, node, port, time, expected) {
       const event = known.get(key(publisher, sequence));
-      if (!event) return;
+      if (!event) {  // it is among the older ones
+        if (expected) nodes[node].older.got++;
+        return;
+      }
       let client = event.clients.find((other) => other.node === node && other.port === port);
       if (!client) event.clients.push(client = {node, port, expected: false});
       client.time = time;
@@ -69,11 +74,16 @@
     if (!event) return;
     const transmission = {event, start, end: Math.max(end, start + 1e-5), sender, number, to};
     event.hops.push(transmission);
+    event.frames++;
     event.end = Math.max(event.end, transmission.end);
     frames.push(transmission);
   }
 
   function load(node, second, sent, received) {
+    if (second === null) {  // the sum of what was missed
+      Object.assign(nodes[node].older, {sent, received});
+      return;
+    }
     while (second >= counts * model.width) widen();
     const {load} = nodes[node], index = Math.floor(second / model.width);
     while (load.length <= index) load.push([0, 0]);
@@ -138,6 +148,8 @@
     frames.sort((one, other) => one.start - other.start);
     next = update.next.join(",");
     until = update.until;
+    // What is told are the seconds in which a node sent or received: in others it was silent.
+    if (until >= model.width) nodes.forEach((_, node) => load(node, until - model.width, 0, 0));
     arrived = performance.now();
     ended = update.ended;
     model.duration = Math.max(0.1, until);
@@ -162,15 +174,20 @@
       update.published + " events published, " + update.delivered + " deliveries of " + update.expected +
       " expected, as captured so far";
     const now = marks.filter((mark) => mark.kind === "handover" ? until - mark.time < 5 :
-      mark.time <= update.time && (mark.kind === "" ? update.time - mark.time < 5 : update.time < mark.until));
+      mark.time <= update.time && (update.time < mark.until || (mark.kind === "" && update.time - mark.time < 5)));
     part("faults").textContent = now.length ? "Now: " + now.map((mark) => mark.text).join("; ") : "";
     part("events").hidden = events.length === 0;
     part("events").replaceChildren(...events.slice(-LISTED).reverse().map(row));
   }
 
+  // Return whether the answer begins with sums of what this page did not ask for in time.
+  function missed({log, loads}) {
+    return (log.length > 0 && log[0][0] === "missed") || (loads.length > 0 && loads[0][1] === null);
+  }
   function end() {
     delete model.now;
     if (shown) shown.grown();
+    document.querySelector("[data-part=said]").textContent = part("clock").textContent;
   }
 
   async function ask() {
@@ -195,6 +212,10 @@
       return;
     }
     if (update.time !== null) {
+      if (shown && missed(update) && !update.ended) {  // it slept, and has some of what sums count
+        location.reload();
+        return;
+      }
       const first = shown === null, moved = update.tracks || update.log.some(([kind]) => kind === "move");
       const forgotten = add(update);
       if (first) shown = replayOf(part("replay"), model);
