@@ -70,7 +70,7 @@ def _render(folder: Path, tables: ScriptTables) -> str:
             (f"telemetry{number}", drawing)
             for number, drawing in enumerate(curves.draw_telemetry(tables))
         ),
-        ("associations", signals.draw_associations(tables)),
+        ("access-points", signals.draw_associations(tables)),  # the table has the other id
         ("signals", signals.draw_signals(tables)),
         *([("peers", signals.draw_peers(tables))] if len(tables.peers) else []),
         ("throughput", traffic.draw_throughput(tables)),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from matplotlib.container import BarContainer
 from matplotlib.ticker import MaxNLocator
 
 from spark_analysis.agreement.agreement import (
@@ -221,6 +222,8 @@ def frames(names: Sequence[str], kinds: Mapping[str, ComparedQuantity]) -> Drawi
     if not kinds:
         return empty_drawing(title, caption, "No frame was sent on the radio.")
     largest = 0.0
+    sides = list(map(printable, names))
+    handles: dict[int, BarContainer] = {}
     with svg.style():
         figure = svg.new_figure(WIDTH, 120 + 58 * len(kinds))
         axes = figure.add_subplot()
@@ -228,13 +231,12 @@ def frames(names: Sequence[str], kinds: Mapping[str, ComparedQuantity]) -> Drawi
             for side, interval in enumerate((quantity.first, quantity.second)):
                 height = index + 0.38 * (side - 0.5)
                 wide = _reach(interval)
-                axes.barh(
-                    height, interval.mean, height=0.34, color=COLOURS[side],
-                    label=printable(names[side]) if index == 0 else "",
-                )  # fmt: skip
+                handles[side] = axes.barh(
+                    height, interval.mean, height=0.34, color=COLOURS[side], label=sides[side]
+                )
                 axes.errorbar(
                     interval.mean, height, xerr=wide, fmt="none", color=svg.INK, capsize=3,
-                    elinewidth=1.2,
+                    elinewidth=1.2, label=sides[side],
                 )  # fmt: skip
                 axes.annotate(
                     count(interval.mean), (interval.mean + wide, height), xytext=(6, 0),
@@ -249,7 +251,7 @@ def frames(names: Sequence[str], kinds: Mapping[str, ComparedQuantity]) -> Drawi
         axes.set_xlabel("frames sent in a run")
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
-        figure.legend(loc="outside upper right", ncols=2)
+        figure.legend(handles=list(handles.values()), loc="outside upper right", ncols=2)
     description = " ".join(
         f"{kind}: {names[0]} {count(quantity.first.mean)}, "
         f"{names[1]} {count(quantity.second.mean)}."

@@ -357,7 +357,11 @@ def over_time(tables: RunTables) -> Drawing:
         floats(table["received"]),
         table["settled"].eq(True).to_numpy(bool),
         [mark.time for mark in happened],
-        [(f.start, f.until(tables.observed)) for f in tables.run.faults],
+        [
+            (fault.start, fault.until(tables.observed))
+            for fault in tables.run.faults
+            if fault.start < tables.observed
+        ],
     )
     return replace(drawing, caption=drawing.caption + listed(happened))
 

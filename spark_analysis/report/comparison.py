@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.scenario import WorkloadSpec
 from spark_analysis.engine.results import RunTables
 from spark_analysis.report import svg
+from spark_analysis.report.curves import LINES
 from spark_analysis.report.fidelity_text import FidelityVerdict, verdict
 from spark_analysis.report.figures import (
     WIDTH,
@@ -26,6 +28,7 @@ from spark_analysis.report.figures import (
     distribution,
     empty_drawing,
     formatted,
+    in_parts,
     positive,
     stacked_bars,
 )
@@ -33,8 +36,6 @@ from spark_analysis.report.metric import Metric
 from spark_analysis.report.quantities import count, number, printable, seconds, share
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import TextTable, sums
-
-LINES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,8 @@ def delivery_bars(names: Sequence[str], received: Array, expected: Array) -> Dra
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
     description = " ".join(f"{name}: {text}." for name, text in zip(names, texts, strict=True))
-    return Drawing(figure, title, caption, description)
+    values = pd.DataFrame({"run": list(names), "delivery ratio": ratio})
+    return Drawing(figure, title, caption, description, values=values)
 
 
 def delay_curves(names: Sequence[str], delays: Sequence[Array]) -> Drawing:
@@ -275,9 +277,9 @@ def overhead_bars(
         "without a delivery have no bar."
     )
     per_event = np.divide(
-        frames, delivered[:, None], out=np.zeros_like(frames), where=delivered[:, None] > 0
+        frames, delivered[:, None], out=np.full_like(frames, np.nan), where=delivered[:, None] > 0
     )
-    totals = per_event.sum(axis=1)
+    totals = np.nansum(per_event, axis=1)
     if not totals.any():
         return empty_drawing(title, caption, "No run sent a frame and delivered an event.")
     with svg.style():
@@ -292,4 +294,5 @@ def overhead_bars(
         axes.set_xlabel("frames per delivered event")
         figure.legend(loc="outside upper right", ncols=3)
     description = " ".join(f"{name}: {text}." for name, text in zip(names, texts, strict=True))
-    return Drawing(figure, title, caption, description)
+    values = in_parts(names, by_kind, ("run", "message kind", "frames per delivered event"))
+    return Drawing(figure, title, caption, description, values=values)

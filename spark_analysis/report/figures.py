@@ -49,6 +49,8 @@ DELIVERY_CAPTION: Final = (
     "notified (NOTIFY), at any time."
 )
 HOP_CURVES: Final = len(svg.ORDINAL)
+LOOKS: Final = 2 * len(svg.SERIES)
+"""Bars that can be told apart: colours, without and with a hatch."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def delivery_over_time(
 
 
 def look(index: int) -> dict[str, Any]:
-    """Return colour and hatch of the bar at an index; no two of twelve are the same."""
+    """Return colour and hatch of the bar at an index; no two of `LOOKS` are the same."""
     return {
         "color": svg.SERIES[index % len(svg.SERIES)],
         "hatch": "" if index < len(svg.SERIES) else "////",
@@ -191,10 +193,11 @@ def stacked_bars(
 ) -> None:
     """Draw a bar for each name, from the top, in parts; `texts` are written at their ends.
 
-    `parts` has the values of each part by its label, one for each name.
+    `parts` has the values of each part by its label, one for each name; NaN has no bar.
     """
     end = np.zeros(len(names))
-    for index, (label, values) in enumerate(parts.items()):
+    for index, (label, known) in enumerate(parts.items()):
+        values = np.nan_to_num(known)
         colour = {"color": colours[index]} if colours else {}
         axes.barh(
             range(len(names)), values, left=end, height=0.62, edgecolor=svg.PAPER, linewidth=0.8,
@@ -211,6 +214,18 @@ def stacked_bars(
     axes.set_xlim(0, max((1.2 if texts else 1.08) * float(end.max()), 1e-3))
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
+
+
+def in_parts(
+    names: Sequence[str], parts: Mapping[str, Array], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Return what `stacked_bars` draws as rows of a name, a part and its value."""
+    rows = [
+        (name, label, value)
+        for label, values in parts.items()
+        for name, value in zip(names, values, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=list(columns))
 
 
 def _stacked(axes: Axes, middle: Array, width: Array, received: Array, missing: Array) -> None:

@@ -8,10 +8,19 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from spark_analysis.report import svg
-from spark_analysis.report.figures import STEPS, WIDTH, Array, Drawing, look, stacked_bars
+from spark_analysis.report.figures import (
+    STEPS,
+    WIDTH,
+    Array,
+    Drawing,
+    in_parts,
+    look,
+    stacked_bars,
+)
 from spark_analysis.report.quantities import count, number
 
 HEIGHT: Final = 460
@@ -56,14 +65,14 @@ def by_point(names: Sequence[str], expected: Array, missing: Mapping[str, Array]
     `expected` has the deliveries expected at each of the points `names`, and `missing`, for each
     cause, how many are missing there.
     """
+    none = np.full(len(names), np.nan)
+    shares = {
+        cause: np.divide(100 * numbers, expected, out=none.copy(), where=expected > 0)
+        for cause, numbers in missing.items()
+    }
     with svg.style():
         figure = svg.new_figure(WIDTH, 120 + 26 * len(names))
         axes = figure.add_subplot()
-        none = np.zeros(len(names))
-        shares = {
-            cause: np.divide(100 * numbers, expected, out=none.copy(), where=expected > 0)
-            for cause, numbers in missing.items()
-        }
         stacked_bars(axes, names, shares)
         axes.set_xlabel("missing, % of deliveries")
         figure.legend(loc="outside upper center", ncols=2)
@@ -73,6 +82,7 @@ def by_point(names: Sequence[str], expected: Array, missing: Mapping[str, Array]
         "Deliveries expected and not made, all events of all seeds, by the cause at the hop at "
         "which the event was last seen on its way.",
         " ".join(f"{cause}: {count(numbers.sum())}." for cause, numbers in missing.items()),
+        values=in_parts(names, shares, ("point", "cause", "missing, % of deliveries")),
     )
 
 
@@ -118,4 +128,8 @@ def places(
         f"then; the larger the mark, the more deliveries (at most {count(most)} in one place).",
         f"{count(len(points))} missing deliveries at {count(len({p[:2] for p in counted}))} "
         "places.",
+        values=pd.DataFrame(
+            [(*place, times) for place, times in sorted(counted.items())],
+            columns=["x, m", "y, m", "cause", "deliveries"],
+        ),
     )

@@ -79,7 +79,7 @@ def scenario_tables(tables: RunTables) -> list[TextTable]:
     host = {**record.host, "wall seconds": record.wall_seconds} if record else {}
     versions: dict[str, Any] = dict(record.versions) if record else {}
     if record and record.code:
-        versions["testbed"] = record.code.commit + (" with changes" if record.code.changed else "")
+        versions["testbed"] = record.code.in_words()
     return [
         _parameters("Topology", scenario.topology, topology),
         _parameters("Protocol", scenario.protocol.name, scenario.protocol.parameters),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from emulation.network.processes import PROJECT
 from emulation.scenario.provenance import this_process
 from emulation.scenario.records import Fidelity, Owner
 from emulation.scenario.runfolder import RunFolder
-from spark_analysis.script_reports import SCRIPT_TABLES
+from spark_analysis.script_reports import SCRIPT_TABLES, write
 from testbed import clean as clean_command
 from testbed.app import app
 
@@ -91,6 +93,14 @@ def test_a_run_of_mn_is_analysed_later_also_one_that_was_killed(tmp_path: Path) 
     page = (killed / "report.html").read_text()
     assert "Mininet_wifi(cca_th=-90): always -82 dBm" in page
     assert "a note" in page
+
+
+def test_no_two_elements_of_its_report_have_the_same_id(tmp_path: Path) -> None:
+    html = write(make_run(tmp_path / "run", "completed")).read_text(encoding="utf-8")
+    elements = re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+    ids = Counter(re.findall(r'\sid="([^"]*)"', elements))
+    assert {"access-points", "associations"} <= ids.keys(), "a figure and a table"
+    assert {name: count for name, count in ids.items() if count > 1} == {}
 
 
 def test_one_whose_command_was_killed_says_so_once_somebody_looks(

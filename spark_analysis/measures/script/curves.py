@@ -45,8 +45,8 @@ Numbers = npt.NDArray[np.float64]
 
 
 def largest_value(curve: tuple[Any, Any]) -> float:
-    """Return the largest distance of a curve from 0."""
-    return float(np.max(np.abs(curve[1])))
+    """Return the largest value of a curve: of levels, which are negative, the strongest."""
+    return float(np.max(curve[1]))
 
 
 def length(curve: tuple[Any, Any]) -> float:

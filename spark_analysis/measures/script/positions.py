@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from emulation.mn.record import access_points
 from spark_analysis.captures.schemas import DOUBLE, STRING, column
 from spark_analysis.measures.script import RECORDED, TIME, ScriptTables, script_table
 from spark_analysis.report import node_map, svg
@@ -38,7 +39,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
     """Draw all nodes with their paths."""
     if not len(tables.positions):
         return empty_drawing("Map", "Positions of all nodes.", "No node has a radio.")
-    kinds = {node["name"]: node["kind"] for node in tables.network["nodes"]}
+    nodes, points = len(tables.network["nodes"]), access_points(tables.network)
     plot = tables.network["plot"]
     tooltips = {}
     with svg.style():
@@ -48,8 +49,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
         positions = tables.positions[["x", "y"]].to_numpy(float)
         for index, (name, group) in enumerate(tables.positions.groupby("node", sort=False)):
             way = group[["x", "y"]].to_numpy(float)
-            mobile = kinds.get(str(name)) in ("Station", "Car")
-            colour, marker = (svg.BLUE, "o") if mobile else (svg.VERMILION, "^")
+            colour, marker = (svg.VERMILION, "^") if name in points else (svg.BLUE, "o")
             axes.plot(way[:, 0], way[:, 1], color=colour, linewidth=0.9, alpha=0.6)
             x, y = way[0]
             axes.plot(
@@ -57,7 +57,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
                 markeredgecolor=svg.PAPER, gid=f"node{index}", zorder=4,
             )  # fmt: skip
             tooltips[f"node{index}"] = f"{name} at {x:.1f}, {y:.1f} m"
-            if len(kinds) <= node_map.NAMED_NODES:
+            if nodes <= node_map.NAMED_NODES:
                 axes.annotate(str(name), (x, y), xytext=(5, 4), textcoords="offset points")
         # The part that the script wants drawn, if any, extended to all nodes.
         low, high = positions.min(axis=0), positions.max(axis=0)
@@ -74,6 +74,8 @@ def draw_map(tables: ScriptTables) -> Drawing:
     caption = (
         "Where nodes were first (triangles: access points), and their paths. "
         + RECORDED
-        + node_map.crowded(len(kinds))
+        + node_map.crowded(nodes)
     )
-    return Drawing(figure, "Map", caption, f"{len(kinds)} nodes with radios.", tooltips)
+    units = {"time": "time, s", "x": "x, m", "y": "y, m"}
+    values = tables.positions[["node", "time", "x", "y"]].rename(columns=units)
+    return Drawing(figure, "Map", caption, f"{nodes} nodes with radios.", tooltips, values)

@@ -13,7 +13,7 @@ from spark_analysis.engine.pandas_rows import groups, tuples
 from spark_analysis.measures.script import INTERFACE, RECORDED, TIME, ScriptTables, script_table
 from spark_analysis.measures.script.curves import over_time
 from spark_analysis.report import svg
-from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing
+from spark_analysis.report.figures import LOOKS, WIDTH, Drawing, empty_drawing, look
 from spark_analysis.report.text_table import TextTable
 
 SIGNALS: Final = script_table(
@@ -72,7 +72,9 @@ def associations(samples: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 def draw_associations(tables: ScriptTables) -> Drawing:
     """Draw each station's access point over time."""
     title = "Associations over time"
-    caption = f"One row per station; a colour is an access point, a gap is none. {RECORDED}"
+    caption = (
+        f"One row per station; colour and hatch are an access point's, a gap is none. {RECORDED}"
+    )
     managed = [
         radio["interface"] for radio in tables.network["radios"] if radio["mode"] == "managed"
     ]
@@ -80,19 +82,25 @@ def draw_associations(tables: ScriptTables) -> Drawing:
     points = sorted(held["access_point"].dropna().unique())
     if not points:
         return empty_drawing(title, caption, "No station had an access point.")
-    colours = {point: svg.SERIES[rank % len(svg.SERIES)] for rank, point in enumerate(points)}
+    if len(points) > LOOKS:
+        caption += f" There are {len(points)} access points: some look alike."
+    looks = {point: {"edgecolor": svg.PAPER, **look(rank)} for rank, point in enumerate(points)}
     rows = sorted(held["interface"].unique())
     tooltips: dict[str, str] = {}
+    values: list[tuple[str, str, float, float]] = []
     with svg.style():
         figure = svg.new_figure(WIDTH, 90 + 16 * len(rows))
         axes = figure.add_subplot()
         for row, name in enumerate(rows):
             for begin, end, point in spells(held[held["interface"] == name], tables.seconds):
-                (bar,) = axes.barh(row, end - begin, 0.7, left=begin, color=colours[point])
+                (bar,) = axes.barh(row, end - begin, 0.7, left=begin, linewidth=0, **looks[point])
+                values.append((name, point, begin, end))
                 mark = f"spell{len(tooltips)}"
                 bar.set_gid(mark)
                 tooltips[mark] = f"{name} at {point}: {begin:.0f} to {end:.0f} s"
-        handles = [axes.barh([0], [0], color=colours[point], label=point) for point in points]
+        handles = [
+            axes.barh([0], [0], linewidth=0, label=point, **looks[point]) for point in points
+        ]
         axes.set_yticks(np.arange(len(rows)), rows)
         axes.invert_yaxis()
         axes.set_xlim(0, max(tables.seconds, 1.0))
@@ -101,7 +109,8 @@ def draw_associations(tables: ScriptTables) -> Drawing:
         figure.legend(handles=handles, loc="outside lower center", ncols=4)
     changes = len(tables.associations)
     description = f"{len(rows)} stations, {len(points)} access points, {changes} changes."
-    return Drawing(figure, title, caption, description, tooltips)
+    stretches = pd.DataFrame(values, columns=["station", "access point", "from, s", "until, s"])
+    return Drawing(figure, title, caption, description, tooltips, stretches)
 
 
 def spells(samples: pd.DataFrame, last: float) -> list[tuple[float, float, str]]:

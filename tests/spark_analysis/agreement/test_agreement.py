@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from spark_analysis.agreement import figures
 from spark_analysis.agreement.agreement import (
     AIR_MARGIN,
     AIR_PER_HOP,
@@ -281,6 +285,18 @@ def written(tmp_path: Path, first: Side, second: Side) -> tuple[Page, Agreement]
         agreement, make_analysis(*runs, problems=problems), tmp_path / f"{STEM}-real-ideal.html"
     )
     return Page(path.read_text(encoding="utf-8")), agreement
+
+
+def test_the_numbers_of_the_frames_say_which_backend_sent_them() -> None:
+    agreement = compare(real(), ideal())
+    drawing = figures.frames(("real", "ideal"), agreement.kinds)
+    head, *lines = csv.reader(io.StringIO(drawing.csv()))
+    assert head == ["series", "frames sent in a run", "y"]
+    sent = Counter((side, kind) for side, _, kind in lines)
+    sides, kinds = ("real", "ideal"), ("HELLO", "EVENT")
+    assert sent == {(side, kind): 2 for side in sides for kind in kinds}, "bar and interval"
+    (legend,) = drawing.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(sides)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from spark_analysis.measures.script import ScriptTables
-from spark_analysis.measures.script.curves import PANELS, draw_telemetry
+from spark_analysis.measures.script.curves import PANELS, SERIES, draw_telemetry
+from spark_analysis.measures.script.signals import draw_signals
 from spark_analysis.report.figures import Drawing
 
 NODES = [f"sta{number}" for number in range(1, PANELS + 2)]
@@ -71,12 +72,22 @@ def test_nodes_that_are_named_and_no_others_are_drawn() -> None:
     assert panels(single)[""] == {"sta1-wlan0": [-40.0, -41.0], "sta2-wlan0": [-41.0, -42.0]}
     many = drawn({"nodes": NODES, "data_type": "rssi"})
     (curves,) = panels(many).values()
-    assert set(curves) == {f"{node}-wlan0" for node in NODES} - {"sta1-wlan0", "sta3-wlan0"} | {
-        "sta4-wlan0 at sta3-wlan0"
-    }
+    strongest = {f"{node}-wlan0" for node in NODES} - {"sta3-wlan0"}
+    assert set(curves) == strongest, "and not what sta3 hears at -70 dBm"
     assert "The 12 of 13 with the most" in many.caption
     (legend,) = many.figure.legends
     assert len(legend.get_texts()) == 12
+
+
+def test_of_many_levels_the_strongest_are_drawn() -> None:
+    rows = [(0.0, f"sta{number}-wlan0", -40.0 - number) for number in range(SERIES + 1)]
+    signals = pd.DataFrame(rows, columns=["time", "interface", "signal_dbm"])
+    none = pd.DataFrame()
+    drawing = draw_signals(ScriptTables({}, none, signals, *[none] * 7))
+    (axes,) = drawing.figure.axes
+    assert {line.get_label() for line in axes.lines} == {
+        f"sta{number}-wlan0" for number in range(SERIES)
+    }
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from emulation.whole import write_text
 from spark_analysis import reports
 from spark_analysis.engine.results import RunTables
-from spark_analysis.report import node_map, svg
+from spark_analysis.report import comparison, losses, node_map, svg
 from spark_analysis.report.confidence import Interval
 from spark_analysis.report.curves import Quantity, multiples
 from spark_analysis.report.figures import delivery_over_time, overhead_by_kind
@@ -69,6 +69,36 @@ def test_names_units_and_intervals_are_those_of_the_figure() -> None:
         ["series", "protocol", "delay, ms", "low", "high", "runs"],
         ["near", "flooding", "10", "8", "12", "3"],
         ["near", "b", "20", "20", "20", "3"],
+    ]
+
+
+def test_where_events_were_lost_is_in_numbers_too() -> None:
+    points = [(1.2, 2.0, "collision"), (1.0, 2.4, "collision"), (9.0, 9.0, "link down")]
+    nodes = np.array([[0.0, 0.0], [10.0, 10.0]])
+    drawing = losses.places(points, ["collision", "link down"], nodes, (0.0, 0.0, 10.0, 10.0))
+    assert rows(drawing.csv()) == [
+        ["x, m", "y, m", "cause", "deliveries"],
+        ["1", "2", "collision", "2"],
+        ["9", "9", "link down", "1"],
+    ]
+
+
+def test_what_is_not_known_is_not_written_as_nothing() -> None:
+    names, some = ["flooding", "aodv"], np.array([10.0, 0.0])
+    delivery = comparison.delivery_bars(names, np.array([9.0, 0.0]), some)
+    assert rows(delivery.csv()) == [["run", "delivery ratio"], ["flooding", "0.9"], ["aodv", ""]]
+    frames = np.array([[30.0, 10.0], [5.0, 5.0]])
+    overhead = comparison.overhead_bars(names, ["EVENT", "HELLO"], frames, some)
+    assert rows(overhead.csv()) == [
+        ["run", "message kind", "frames per delivered event"],
+        ["flooding", "EVENT", "3"], ["aodv", "EVENT", ""],
+        ["flooding", "HELLO", "1"], ["aodv", "HELLO", ""],
+    ]  # fmt: skip
+    missing = losses.by_point(names, some, {"collision": np.array([4.0, 0.0])})
+    assert rows(missing.csv()) == [
+        ["point", "cause", "missing, % of deliveries"],
+        ["flooding", "collision", "40"],
+        ["aodv", "collision", ""],
     ]
 
 

@@ -280,7 +280,7 @@ def test_the_map_of_a_script_leaves_out_the_same(nodes: int) -> None:
     rows = [(0.0, f"sta{n}", 7.0 * n, 5.0 * (n % 9), 0.0) for n in range(nodes)]
     positions = pd.DataFrame(rows, columns=["time", "node", "x", "y", "z"])
     known = [{"name": f"sta{n}", "kind": "Station"} for n in range(nodes)]
-    network = {"nodes": known, "plot": {}}
+    network = {"nodes": known, "radios": [], "plot": {}}
     tables = ScriptTables(network, positions, *[empty] * 8)
     drawing = draw_map(tables)
     (axes,) = drawing.figure.axes

@@ -10,6 +10,7 @@ from matplotlib.collections import LineCollection
 
 from emulation.scenario.faults import Fault
 from emulation.scenario.prompt import Effect, PromptCommand
+from emulation.scenario.records import CodeRecord
 from spark_analysis.engine.results import RunTables
 from spark_analysis.measures import delivery, links
 from spark_analysis.measures.delivery import marks
@@ -79,6 +80,22 @@ def test_what_was_done_is_marked_listed_and_drawn(tmp_path: Path) -> None:
     # What was to come after its release, up to the end of the captures.
     to_come = [list(each[1:]) for each in first.waypoints if 27.0 < each.time <= tables.observed]
     assert drawn[by_hand + 3 :][: len(to_come)] == to_come
+
+
+@pytest.mark.parametrize(("start", "came"), [(20.0, True), (300.0, False)])
+def test_a_fault_that_never_came_is_not_shaded(tmp_path: Path, start: float, came: bool) -> None:
+    fault = Fault(kind="crash", start=start, nodes=("sta1",))
+    scenario = make_scenario().model_copy(update={"faults": (fault,)})
+    run = make_run(tmp_path / "run", scenario)
+    drawing = delivery.over_time(RunTables(make_analysis(run), run.read))
+    assert ("Faults of the scenario are shaded" in drawing.caption) == came
+
+
+def test_a_report_shows_the_commit_as_all_pages_do(tmp_path: Path) -> None:
+    record = RECORD.model_copy(update={"code": CodeRecord(commit="a" * 40, changed=True)})
+    run = make_run(tmp_path / "run", make_scenario(), record=record)
+    *_, versions = scenario_text.scenario_tables(RunTables(make_analysis(run), run.read))
+    assert ["testbed", "aaaaaaaaaaaa with changes"] in versions.rows
 
 
 def test_without_a_prompt_nothing_is_said(tmp_path: Path) -> None:

@@ -277,11 +277,11 @@ def test_what_is_missing_is_stacked_by_cause(tmp_path: Path) -> None:
     ((name, drawing),) = cause_drawings(results, ["speed"])
     values = pd.read_csv(io.StringIO(drawing.csv()))
     assert name == "missing"
-    assert set(values["series"]) == {"collision", "no route"}
-    shares = values.set_index(["series", "y"])["missing, % of deliveries"]
+    assert set(values["cause"]) == {"collision", "no route"}
+    shares = values.set_index(["cause", "point"])["missing, % of deliveries"]
     assert shares["collision", "flooding, speed 1"] == 10
     assert shares["no route", "flooding, speed 10"] == 5
-    assert shares.groupby("series").sum()["no route"] == 10
+    assert shares.groupby("cause").sum()["no route"] == 10
     assert cause_drawings(results.assign(lost_collision=0, lost_no_route=0), ["speed"]) == []
 
 
