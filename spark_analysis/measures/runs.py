@@ -41,7 +41,7 @@ from spark_analysis.engine.tables import Inputs, Query, driver_rows
 from spark_analysis.measures.clients import PUBLICATIONS
 from spark_analysis.measures.measure import Version
 
-VERSION: Final = Version(1, "4482443cd29b")
+VERSION: Final = Version(1, "58db6b7dcdb1")
 
 SETTLE: Final = 2.0
 """Seconds before the end of a run: later events are not settled."""
