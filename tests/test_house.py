@@ -67,6 +67,7 @@ USED_BY_OTHERS = {
     ("emulation.backends.virtual", "run_virtual"): "programs: docs/data.md",
     ("emulation.vm.channel", "ALIVE_INTERVAL"): "the guest's agent, which has the file beside it",
     ("spark_analysis.captures.pyspark_pcap", "DefaultSource"): "Spark, which looks for it",
+    ("spark_analysis.papers.claims", "exact"): "papers: docs/extending/paper.md",
     ("spark_analysis.papers.paper", "per_second"): "papers: docs/extending/paper.md",
 }
 """What the project defines and does not use, and who does."""

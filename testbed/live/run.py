@@ -197,5 +197,5 @@ class FollowedRun(Followed):
                 self._early.append(message)
             elif self._delivery.notify(key, receiver):
                 publisher = self._index.get(key[0], -1)
-                due = self._delivery.is_due(key, receiver)
-                self.log.add("notify", publisher, key[1], *receiver, round(at, 5), due)
+                expected = self._delivery.is_due(key, receiver)
+                self.log.add("notify", publisher, key[1], *receiver, round(at, 5), expected)
