@@ -144,5 +144,5 @@ def _turned(view: ReproductionView, room: int, folder: str) -> list[str]:
     lines = [*head, *table(["variation", "claims, from and to"], rows)]
     if len(rows) < len(view.turned):
         more = count(len(view.turned) - len(rows))
-        lines.append(f"And {more} more: [appendix]({folder}/{APPENDIX}).")
-    return [*lines, "", view.unturned] if view.unturned else lines
+        lines += [f"And {more} more: [appendix]({folder}/{APPENDIX}).", ""]
+    return [*lines, view.unturned]

@@ -26,6 +26,9 @@ from nodeapp.wire import CLIENT_PORT, Frame
 from tests.capture.lab import Lab, lab, recording, run, until
 from tests.capture.packets import ethernet, udp_ipv4
 
+SOME = 300
+"""Packets that no queue of the kernel is too short for."""
+
 pytestmark = pytest.mark.root
 
 
@@ -133,12 +136,12 @@ def test_what_nobody_had_time_to_read_is_counted(net: Lab, monkeypatch: pytest.M
     source = recorder_module.Source(net.far, "far0", net.folder / "far0.pcap")
     (capture,) = recorder_module.open_captures([source], shared_sizes(1), 16 * 2**20)
     sender = net.sender()
-    for number in range(1_000):
+    for number in range(SOME):
         sender.send(packet(number))
 
     def are_there() -> bool:
         capture.count_drops()
-        return capture.total == 1_000
+        return capture.total == SOME
 
     until(are_there)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
@@ -149,7 +152,7 @@ def test_what_nobody_had_time_to_read_is_counted(net: Lab, monkeypatch: pytest.M
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     status = json.loads((net.folder / "status.json").read_text())
     assert status["left"] > 0
-    assert status["packets"] + status["kernel_drops"] + status["left"] == 1_000
+    assert status["packets"] + status["kernel_drops"] + status["left"] == SOME
     assert len(read(source.file)["kind"]) == status["packets"]
 
 
