@@ -244,7 +244,7 @@ ready() { # run, or test: for both, and what root installs for tests will do for
 }
 
 lock() { # one set-up at a time in this checkout
-    exec 9>"$project/.setup.lock" || fail "cannot write to $project: run it with sudo, or chown it"
+    { exec 9>"$project/.setup.lock"; } 2>/dev/null || fail "cannot write to $project: run it with sudo, or chown it"
     flock --nonblock 9 || { say "waiting for another set-up"; flock 9; }
 }
 unlock() { flock -u 9; exec 9>&-; }
