@@ -72,7 +72,7 @@ resolve_java() { # the newest Java that Spark 4 runs on and this release has
 
 apt() { # waits for others that use apt, such as unattended upgrades of a fresh machine
     local output waited=0
-    until output=$(LC_ALL=C apt-get "$@" 2>&1); do
+    until output=$(LC_ALL=C apt-get "$@" 2>&1 8>&- 9>&-); do
         printf '%s\n' "$output" >>"$log"
         if ! [[ $output =~ (Could not get lock|Unable to lock|Unable to acquire) ]] || [ "$waited" -ge 900 ]; then
             fail "apt-get $1 failed: $(grep '^E: ' <<<"$output" | head -n 1) (all of it: $log)"
@@ -110,6 +110,7 @@ install_packages() { # one at a time on this host, however many checkouts and pr
         for index in "${!missing[@]}"; do
             [ "${missing[$index]}" != openjdk-JRE ] || missing[index]=$(resolve_java)
         done
+        trap '' INT # half-installed packages are repaired by hand
         # Mininet recommends Open vSwitch and more; a run over radios alone needs none of it.
         apt install -y --no-install-recommends "${missing[@]}"
         for package in "${missing[@]}"; do
@@ -122,8 +123,8 @@ install_packages() { # one at a time on this host, however many checkouts and pr
     exec 8>&-
 }
 
-begin_packages() { # PACKAGE...: out of reach of Ctrl-C, as half-done ones are repaired by hand
-    (trap '' INT; install_packages "$@") &
+begin_packages() { # PACKAGE...: in the background, so that Ctrl-C can wait for what apt has begun
+    (trap 'exit 130' INT; install_packages "$@") &
     debian=$!
 }
 await_packages() { wait "$debian" || exit 1; } # it has said why
@@ -250,17 +251,19 @@ lock() { # one set-up at a time in this checkout
 unlock() { flock -u 9; exec 9>&-; }
 
 setup() { # for runs, and for tests if the argument is `test`
+    local made=
     if ready "$1"; then return; fi
     lock # of two first uses at once the second then finds everything there
     : >"$log"
     resumes=": the next start goes on from here"
     if ! current "$stamp"; then
         setup_for_runs
-        printf '%s\n' "$(inputs)" >"$stamp"
+        printf '%s\n' "$made" >"$stamp"
     fi
-    if ! ready "$1"; then
+    if [ "$1" = test ] && ! ready test; then
+        made=${made:-$(inputs)}
         setup_for_tests
-        printf '%s %s\n' "$(inputs)" "$(who)" >"$stamp-test"
+        printf '%s %s\n' "$made" "$(who)" >"$stamp-test"
     fi
     say "set-up is complete"
     resumes=
@@ -273,6 +276,7 @@ setup_for_runs() {
     begin_packages python3-venv
     await_packages
     check_python
+    made=$(inputs) # now: who pulls meanwhile sets up again
     begin_packages "${packages[@]}" openjdk-JRE
     beside make_ryu
     ryu_tried=yes

@@ -11,11 +11,10 @@ is that of `emulation.backends.realtime`.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from emulation.backends.realtime.backend import RealTimeBackend
 from emulation.backends.realtime.own_medium import OwnMediumRun
 from emulation.media.control import request
+from emulation.media.device import tun_obstacles
 
 
 class TapRun(OwnMediumRun):
@@ -40,9 +39,4 @@ class TapBackend(RealTimeBackend):
     has_switch = True
 
     def radio_obstacles(self) -> list[str]:
-        if Path("/dev/net/tun").exists():
-            return []
-        return [
-            "/dev/net/tun is missing: load the module (modprobe tun) or give the container "
-            "the device (--device /dev/net/tun)"
-        ]
+        return tun_obstacles()

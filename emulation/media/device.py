@@ -25,6 +25,10 @@ from emulation.media import rtnetlink
 from emulation.radio.mac import octets
 
 TUN: Final = Path("/dev/net/tun")
+MISSING: Final = (
+    f"{TUN} is missing: load the module (modprobe tun) or give the container the device "
+    f"(--device {TUN})"
+)
 TUNSETIFF: Final = 0x400454CA
 TUNSETLINK: Final = 0x400454CD
 IFF_TUN: Final = 0x0001
@@ -162,6 +166,11 @@ def _check_name(interface: str) -> None:
         raise DeviceError(f"interface name {interface!r} must have 1 to {IFNAMSIZ - 1} bytes")
 
 
+def tun_obstacles() -> list[str]:
+    """Return why TAP devices cannot be made here and what to do, in a line; empty if they can."""
+    return [] if TUN.exists() else [MISSING]
+
+
 def disable_ipv6() -> None:
     """Turn IPv6 off in the current namespace.  Raises OSError."""
     settings = Path("/proc/sys/net/ipv6/conf")
@@ -173,7 +182,7 @@ def disable_ipv6() -> None:
 def _reason(error: OSError, pid: int, interface: str) -> str:
     device = f"{interface} of process {pid}"
     if error.errno == errno.ENOENT and error.filename == str(TUN):
-        return f"{TUN} is missing: load the module (modprobe tun), or give the container the device"
+        return MISSING
     if error.errno in (errno.ENOENT, errno.ESRCH):
         return f"{device}: there is no such process"
     if error.errno in (errno.EPERM, errno.EACCES):

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from capture.process import die_with_parent
+from emulation.media.device import tun_obstacles
 from emulation.network.warm import NURSERY
 
 RUNNER: Final = "emulation.mn.runner"
@@ -34,11 +35,7 @@ def obstacles() -> list[str]:
         obstacles.append(
             f"{', '.join(missing)} missing: apt-get install util-linux mininet iproute2 net-tools"
         )
-    if not Path("/dev/net/tun").exists():
-        obstacles.append(
-            "/dev/net/tun is missing: load the module (modprobe tun) or give the container "
-            "the device (--device /dev/net/tun)"
-        )
+    obstacles += tun_obstacles()
     lacking = lacking_capabilities(Path("/proc/self/status").read_text(encoding="ascii"))
     if lacking:
         obstacles.append(

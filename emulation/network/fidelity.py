@@ -240,7 +240,8 @@ def _figure(reported: Mapping[str, Any] | None, name: str, digits: int = 6) -> f
 def dropped_by_sockets(members: Iterable[Any]) -> int:
     """Return how many datagrams full sockets of the node apps and their clients dropped, so far.
 
-    `members` are the Mininet nodes; those whose process has ended do not count.
+    `members` are the Mininet nodes.  Sockets of what has ended do not count, such as those of the
+    clients of a scenario that has come to its end.
     """
     drops = 0
     for member in members:

@@ -121,11 +121,15 @@ class Uplink(asyncio.DatagramProtocol):
                     body = Subscription(filter_of(topic_filter)).encode()
                 except EventError as error:
                     return str(error)[:MAX_REFUSAL]
-                known = _Filter(next(self._counter), body)
-                refusal = await self._ask(ClientKind.SUBSCRIBE, known.number, body=body)
+                known = self._filters[topic_filter] = _Filter(next(self._counter), body)
+                refusal: str | None = "no answer"
+                try:
+                    refusal = await self._ask(ClientKind.SUBSCRIBE, known.number, body=body)
+                finally:  # if cancelled, too; by hand it may be gone already
+                    if refusal is not None and self._filters.get(topic_filter) is known:
+                        del self._filters[topic_filter]
                 if refusal is not None:
                     return refusal
-                self._filters[topic_filter] = known
             known.subscribers[subscriber] = options
         return None
 

@@ -1,4 +1,4 @@
-"""The answer of a reproduction in at most five sentences, filled in with what was measured.
+"""The answer of a reproduction in a few sentences, filled in with what was measured.
 
 The first counts the verdicts.  The others are the paper's `Sentence`s: words with names in braces,
 and for each name a function of the base's results.  A sentence that has nothing to say, since its
@@ -18,7 +18,7 @@ from spark_analysis.papers.claims import Claim, Finding, Verdict, clusters, toge
 from spark_analysis.report.quantities import count, number
 
 SENTENCES: Final = 5
-"""Most sentences of an answer, the count of the verdicts included."""
+"""Most items of an answer, the count of the verdicts included."""
 
 _WORDS: Final = {
     Verdict.HOLDS: ("holds", "hold"),
@@ -105,10 +105,16 @@ def answer(
     own = {number for number, claim in enumerate(claims, start=1) if claim.own}
     of_paper = {number: by_claim[number] for number in by_claim if number not in own}
     others = {number: by_claim[number] for number in by_claim if number in own}
-    what = "claims of the paper" if others else "claims"
-    first = f"Of the {count(len(of_paper))} {what} that were judged, {_counted(of_paper)}."
+    what = "claims of the paper" if own else "claims"
+    texts = []
+    if of_paper:
+        texts.append(
+            f"Of the {count(len(of_paper))} {what} that were judged, {_counted(of_paper)}."
+        )
     if others:
-        first += f" Of {count(len(others))} that it does not make, {_counted(others)}."
+        whose = "that it does not make" if of_paper else "claims that the paper does not make"
+        texts.append(f"Of the {count(len(others))} {whose}, {_counted(others)}.")
+    first = " ".join(texts)
     more = [
         text for sentence in sentences if (text := sentence.filled(points, findings)) is not None
     ]

@@ -37,8 +37,8 @@ def _chance_of(part: Comparison) -> float:
     interval = part.interval
     if interval is None or math.isnan(part.lead):
         return 1.0
-    if interval.count == 1:  # a closed form
-        return 0.0
+    if interval.count == 1:  # a closed form, or once in a sample
+        return float(part.extreme and part.verdict is Verdict.HOLDS)
     freedom = interval.count - 1
     return float(2 * stats.t.sf(abs(part.lead) * t_quantile(freedom), freedom))
 

@@ -65,6 +65,8 @@ class Comparison:
     """What the value is to be, in words; empty if that is above 0, or a factor on a side of 1."""
     note: str = ""
     """What else a reader has to know of it, such as which runs it leaves out."""
+    extreme: bool = False
+    """Whether the value is the largest of a sample: one above a bound refutes, others may come."""
 
 
 @dataclass(frozen=True)
@@ -143,12 +145,13 @@ def judge(claims: Sequence[Claim], points: pd.DataFrame) -> list[Finding]:
     return findings
 
 
-def trend(values: pd.Series[float], axis: str) -> pd.Series[float]:
+def trend(values: pd.Series[float], axis: str, *, seeds: int = 0) -> pd.Series[float]:
     """Return by how much values grow from the lowest to the highest value of an axis.
 
     That is the slope of the least-squares line through all values of one seed, times the extent of
-    the axis.  Seeds that lack a point of it are left out, and if those are most, all are: what is
-    judged may be why they lack it.  The series has an index of the seeds.
+    the axis.  Seeds that lack a point of it are left out, and if those are most of all `seeds`, the
+    others are as well: what is judged may be why they lack it.  The series has an index of the
+    seeds.
     """
     if values.empty:
         return values.groupby(level=[SEED]).mean()
@@ -164,7 +167,7 @@ def trend(values: pd.Series[float], axis: str) -> pd.Series[float]:
             off = at[rows] - at[rows].mean()
             slope = off @ (heights[rows] - heights[rows].mean()) / (off @ off)
             growth[key] = float(slope) * extent
-    if len(growth) < len(lines) / 2:
+    if len(growth) < max(len(lines), seeds) / 2:
         growth.clear()
     index = pd.MultiIndex.from_tuples(list(growth), names=[SEED])
     return pd.Series(list(growth.values()), index=index, dtype=float)
@@ -345,12 +348,17 @@ def within(
     return Comparison(text, interval, unit, verdict, lead, measure, words)
 
 
-def no_larger(value: float, most: float, text: str, unit: str, *, measure: str = "") -> Comparison:
-    """Judge whether a number without chance is at most a bound: once above it refutes "never"."""
+def no_larger(
+    value: float, most: float, text: str, unit: str, *, measure: str = "", of_sample: bool = False
+) -> Comparison:
+    """Judge whether a number is at most a bound: once above it refutes "never".
+
+    If it is the largest of a sample, that it is not above says little of others.
+    """
     verdict = Verdict.HOLDS if value <= most else Verdict.FAILS
     lead = math.copysign(math.inf, most - value)
-    interval = Interval(value, value, value, 1)
-    return Comparison(text, interval, unit, verdict, lead, measure, f"at most {number(most)}")
+    interval, bound = Interval(value, value, value, 1), f"at most {number(most)}"
+    return Comparison(text, interval, unit, verdict, lead, measure, bound, extreme=of_sample)
 
 
 def exact(value: float, text: str, unit: str) -> Comparison:
@@ -366,7 +374,7 @@ def _independent(
 
 
 def _nothing(text: str, unit: str, measure: str = "") -> Comparison:
-    return Comparison(f"{text} (too few runs have both)", None, unit, Verdict.OPEN, measure=measure)
+    return Comparison(f"{text} (too few runs)", None, unit, Verdict.OPEN, measure=measure)
 
 
 def _lead(interval: Interval) -> float:

@@ -100,7 +100,8 @@ def turned_table(view: ReproductionView) -> TextTable:
     rows = [[name, text] for name, text in view.turned]
     head = ["variation", "claims, from and to"]
     title = "Variations that turn a verdict"
-    return TextTable(title, view.unturned, head, rows, words=2, empty=view.none_turned)
+    note = view.unturned if rows else ""
+    return TextTable(title, note, head, rows, words=2, empty=view.none_turned)
 
 
 def write_page(result: Reproduction, shown: Sequence[Drawn], path: Path) -> Path:

@@ -2,7 +2,8 @@
 
 Nothing in them is typed by hand, so they cannot outlive the numbers.  A variation may have fewer
 speeds and seeds than the base; it turns a verdict only if the base, judged at the same speeds and
-seeds, has the opposite one (`Judged.base`).  Holds and does not hold are opposite: a part whose
+seeds, has the opposite one (`Judged.base`) or, if that is not decided, all of the base has; the
+text then says so.  Holds and does not hold are opposite: a part whose
 interval was all on one side is then all on the other, at the same points and draws.
 """
 
@@ -80,28 +81,39 @@ def _beside(part: Comparison, finding: Finding) -> str:
 def _otherwise(finding: Finding) -> str:
     """Return by which other measures the verdict is the opposite; empty if by none."""
     others = [
-        f"; by the {name}: {MARKS[verdict]}"
+        f"; {name}: {MARKS[verdict]}"
         for name, verdict in finding.by_measure.items()
         if name not in ("", CLOSED_FORM) and {verdict, finding.verdict} == OPPOSITE
     ]
     return "".join(others)
 
 
-def turns(finding: Finding, variation: Judged) -> str | None:
-    """Return the marks before and after a variation, if it turns the verdict round.
+def is_judged(finding: Finding, variation: Judged) -> bool:
+    """Return whether a variation has comparisons for a claim in a study."""
+    after = _same(finding, variation.findings)
+    return _same(finding, variation.base) is not None and bool(after and after.comparisons)
 
-    If the base is not decided at the variation's points and seeds, all of it stands for it, and the
-    text says so.
+
+def turns(finding: Finding, variation: Judged) -> str | None:
+    """Return the marks before and after a variation, if it turns the verdict round."""
+    pair = _turned(finding, variation)
+    if pair is None:
+        return None
+    text = " → ".join(MARKS[judgement.verdict] for judgement in pair)
+    return text if pair[0] is not finding else f"{text}; base at the same runs: ?"
+
+
+def _turned(finding: Finding, variation: Judged) -> tuple[Finding, Finding] | None:
+    """Return the findings before and after a variation, if it turns the verdict round.
+
+    If the base is not decided at the variation's points and seeds, `finding` stands for it.
     """
     before, after = _same(finding, variation.base), _same(finding, variation.findings)
     if before is None or after is None:
         return None
-    alone = before.verdict is Verdict.OPEN
-    was = finding.verdict if alone else before.verdict
-    if {was, after.verdict} != OPPOSITE:
-        return None
-    text = f"{MARKS[was]} → {MARKS[after.verdict]}"
-    return f"{text}, ? by as few runs" if alone else text
+    if before.verdict is Verdict.OPEN:
+        before = finding
+    return (before, after) if {before.verdict, after.verdict} == OPPOSITE else None
 
 
 def _itself(finding: Finding, judged: Judged) -> str:
@@ -114,7 +126,7 @@ def _itself(finding: Finding, judged: Judged) -> str:
     part = deciding(finding)
     if part is not None:
         text += f" {_PARTS[finding.verdict]}: {measured(part)}."
-    others = [f"by the {name}: {verdict}" for name, verdict in finding.by_measure.items() if name]
+    others = [f"{name}: {verdict}" for name, verdict in finding.by_measure.items() if name]
     if others:
         text += f" {'; '.join(others).capitalize()}."
     few = _same(finding, judged.few)
@@ -134,8 +146,9 @@ def _turns(finding: Finding, variations: Sequence[Judged]) -> list[str]:
         if before is None or after is None or not after.comparisons:
             continue
         name = judged.variation.name
-        if {before.verdict, after.verdict} == OPPOSITE:
-            turned.append(f"{name}: {_change(before, after)}")
+        if (pair := _turned(finding, judged)) is not None:
+            alone = "; base at the same runs: not decided" if pair[0] is finding else ""
+            turned.append(f"{name}: {_change(*pair)}{alone}")
         else:
             (undecided if after.verdict is Verdict.OPEN else unturned).append(name)
         move = _move(deciding(before), after)

@@ -11,7 +11,7 @@ from spark_analysis.papers.answer import answer
 from spark_analysis.papers.chance import safe
 from spark_analysis.papers.claims import Claim, Verdict
 from spark_analysis.papers.paper import Axis, Variation
-from spark_analysis.papers.remarks import clearness, reason, remarks, turns
+from spark_analysis.papers.remarks import clearness, is_judged, reason, remarks, turns
 from spark_analysis.papers.results import Judged, Reproduction, made_by
 from spark_analysis.papers.wording import (
     JOINT,
@@ -106,7 +106,7 @@ class ReproductionView:
 
     @property
     def answer(self) -> list[str]:
-        """The answer, in at most five sentences."""
+        """The answer, in a few sentences."""
         if not self.result.judged:
             return []
         base, paper = self.result.judged[0], self.result.paper
@@ -178,13 +178,17 @@ class ReproductionView:
     def unturned(self) -> str:
         """Which claims do not hold whatever is varied, in a sentence; empty if none."""
         base, *variations = self.result.judged
-        failed = [finding for finding in base.findings if finding.verdict is Verdict.FAILS]
-        stay = {
-            finding.claim.key
-            for finding in failed
-            if not any(turns(finding, variation) for variation in variations)
-        }
-        numbers = [str(claim.number) for claim in self.claims if claim.claim.key in stay]
+        numbers = []
+        for claim in self.claims:
+            failed = [
+                finding
+                for finding in base.findings
+                if finding.claim.key == claim.claim.key and finding.verdict is Verdict.FAILS
+            ]
+            pairs = [(finding, variation) for finding in failed for variation in variations]
+            anywhere = any(is_judged(*pair) for pair in pairs)
+            if anywhere and not any(turns(*pair) for pair in pairs):
+                numbers.append(str(claim.number))
         return f"None of those that were run turns {', '.join(numbers)}." if numbers else ""
 
     @property

@@ -32,7 +32,7 @@ def measured(comparison: Comparison) -> str:
     """
     interval, text = comparison.interval, comparison.text
     if comparison.measure:
-        text += f", by the {comparison.measure} (does not decide)"
+        text += f", {comparison.measure} (does not decide)"
     if interval is None:
         return f"{text}: –"
     if not interval.known:

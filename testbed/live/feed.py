@@ -187,7 +187,7 @@ class Followed(ABC):
                 "loads": self.loads.since(cursor.loads),
                 "tracks": None if cursor.tracks == self.tracks_version else self.tracks(),
                 "next": [self.log.count, self.hops.count, self.loads.count, self.tracks_version],
-                **self.facts(moment.now),
+                **self.facts(max(moment.now, moment.until)),
             }
 
     def handed_over(self, changes: Iterable[tuple[float, int, int, int]], names: list[str]) -> None:

@@ -32,6 +32,8 @@ class Long:
 
     def __init__(self) -> None:
         self.fails = False
+        self.slept = False
+        """Whether the page has not asked for so long that the next answer begins with sums."""
         self.answers = 0
 
     def scene(self) -> dict[str, Any]:
@@ -73,6 +75,10 @@ class Long:
                     [0, number, number + hop / 100, number + hop / 90, hop % 2, hop, [1 - hop % 2]]
                     for hop in range(HOPS)
                 ]
+        elif self.slept:
+            self.slept = False
+            log = [["missed"], ["older", 0, EVENTS, 0, 0], ["older", 1, 0, 20, 15], *log]
+            loads = [[1, None, 500, 600], [1, 10, 1, 1]]
         return {
             "time": time, "until": time, "ended": None, "log": log, "hops": hops, "loads": loads,
             "tracks": None, "next": [1, 1, 1, 0], "marks": [FAULT],
@@ -163,6 +169,15 @@ def test_it_keeps_a_bounded_past_draws_while_paused_and_says_why_it_ends(
             assert f"events received so far: {EVENTS + 9} of {EVENTS + 10}" in told, "older too"
             assert "so far sent 107 and received 208 frames by radio" in told
             assert "now sends 0.0 and receives 0.0 frames a second" in told, "it is silent since"
+            state.slept = True
+            sums = "so far sent 501 and received 601 frames by radio"
+            assert await_condition(lambda: sums in browser.text("[data-part=details]"), LIMIT)
+            assert "events received so far: 15 of 20" in browser.text("[data-part=details]")
+            kept = browser.run(
+                f"{REPLAY} [replay.events.length, replay.frames.length,"
+                "document.querySelector('[data-part=event]').options.length] : null"
+            )
+            assert kept == [0, 0, 1], "the sums count all that it had"
             assert browser.errors() == []
             state.fails = True
             assert clock("the run's terminal says why")

@@ -122,9 +122,17 @@ def lacks(*packages: str) -> str:
     return f'case "$4" in {"|".join(packages)}) ;; *) printf installed ;; esac'
 
 
+def slow_apt(begun: Path, go: Path, done: Path) -> str:
+    """Return the script of an apt-get that notes what it has done, and waits in an installation."""
+    waits = f"touch {begun}; while [ ! -e {go} ]; do sleep 0.1; done"
+    return f'[ "$1" = update ] || {{ {waits}; }}; echo "$1" >>{done}'
+
+
 @contextmanager
-def interrupted(folder: Path, **answers: str) -> Iterator[subprocess.Popen[str]]:
-    """Interrupt a first set-up while it installs Python packages."""
+def interrupted(
+    folder: Path, begun: Path | None = None, **answers: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Interrupt a first set-up while it installs Python packages, and once a file is there."""
     shutil.copy(PROJECT / SCRIPT, folder)
     shutil.copytree(PROJECT / "requirements", folder / "requirements")
     with subprocess.Popen(
@@ -138,6 +146,7 @@ def interrupted(folder: Path, **answers: str) -> Iterator[subprocess.Popen[str]]
         assert process.stderr is not None
         while "installing Python packages" not in process.stderr.readline():
             assert process.poll() is None
+        assert begun is None or await_condition(begun.exists, 20)
         os.killpg(process.pid, signal.SIGINT)
         assert process.stderr.readline() == "interrupted: the next start goes on from here\n"
         yield process
@@ -154,15 +163,13 @@ def test_set_up_that_is_interrupted_says_that_it_goes_on(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.root
 def test_set_up_that_is_interrupted_lets_debian_packages_be_installed(tmp_path: Path) -> None:
-    go, done = tmp_path / "go", tmp_path / "done"
+    begun, go, done = tmp_path / "begun", tmp_path / "go", tmp_path / "done"
     with interrupted(
-        tmp_path,
-        dpkg_query=lacks("tcpdump"),
-        apt_get=f'while [ ! -e {go} ]; do sleep 0.1; done\necho "$1" >>{done}',
+        tmp_path, begun, dpkg_query=lacks("tcpdump"), apt_get=slow_apt(begun, go, done)
     ) as process:
         assert process.stderr is not None
         assert "waiting for the Debian packages" in process.stderr.readline()
-        assert not done.exists()
+        assert done.read_text() == "update\n"
         go.touch()
     assert done.read_text().split() == ["update", "install"]
 
@@ -365,7 +372,7 @@ def test_debian_packages_are_whole_whatever_is_interrupted(
         ready,
         id="echo 0",
         dpkg_query=lacks(package),
-        apt_get=f'touch {begun}; while [ ! -e {go} ]; do sleep 0.1; done; echo "$1" >>{done}',
+        apt_get=slow_apt(begun, go, done),
         systemctl=f'echo "$@" >>{done}',
     )
     with checkout.start(*words.split()) as process:
@@ -375,11 +382,38 @@ def test_debian_packages_are_whole_whatever_is_interrupted(
         os.killpg(process.pid, signal.SIGINT)
         assert process.stderr.readline() == f"interrupted{resumes}\n"
         assert "waiting for the Debian packages" in process.stderr.readline()
-        assert not done.exists()
+        assert done.read_text() == "update\n"
         go.touch()
         assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == 130
     assert done.read_text().splitlines() == ["update", "install", *last]
+
+
+@pytest.mark.root
+def test_what_apt_has_not_begun_to_install_is_not_installed_after_ctrl_c(tmp_path: Path) -> None:
+    begun, done = tmp_path / "begun", tmp_path / "done"
+    checkout = Checkout(
+        tmp_path,
+        id="echo 0",
+        dpkg_query=lacks("mosquitto"),
+        apt_get=f'echo "$1" >>{done}; touch {begun}; sleep 60',
+    )
+    with checkout.start("setup", "--with", "mqtt") as process:
+        assert await_condition(begun.exists, 20)
+        os.killpg(process.pid, signal.SIGINT)
+        assert "interrupted" in process.communicate(timeout=20)[1]
+    assert (process.returncode, done.read_text()) == (130, "update\n")
+
+
+def test_a_checkout_that_changes_while_it_is_set_up_is_set_up_again(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path, ready=False)
+    pull = f"*/run.lock*) echo '#' >>{tmp_path}/requirements/dev.lock ;;"
+    checkout.python(checkout.system, cases=pull)
+    assert checkout.run("setup")[0] == 0
+    before = (checkout.venv / STAMP).read_text()
+    assert "dev.lock" not in checkout.locks()
+    assert checkout.run("setup")[0] == 0
+    assert (checkout.venv / STAMP).read_text() != before
 
 
 @pytest.mark.root

@@ -60,7 +60,7 @@ MARGINS: Final = (
     "up to 4/3 of it (was 1.25; the closed form of the 2 nearest has 1.256), and limited is a "
     "quarter of what 8 cells bring (was 0.1 of the direct way a doubling; closed form 0.098). "
     "Largely independent of size is within 0.2 (was 0.1), nearly equal within 0.1. Reasons: "
-    "appendix, rules. A ratio is that of a network's mean ways, but where a measure says otherwise."
+    "appendix, rules. A ratio is that of a network's mean ways, unless its measure is named."
 )
 
 _MEASURES: Final = (

@@ -175,7 +175,7 @@ PRESETS: Final = (
             LEGS: {"k": (3, 6), "interval": (4.0, 8.0), "speed": (3.0, 15.0)},
             ALONE: {"k": (3, 6), "interval": (4.0, 8.0), "speed": (3.0, 15.0)},
             **_EQUATIONS,
-            TURNS: {"turn": (0.0, 0.5)},
+            TURNS: {"turn": (0.0, 1.0)},
         },
         seeds=2,
         duration=3600.0,

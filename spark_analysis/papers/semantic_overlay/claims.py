@@ -148,7 +148,7 @@ def _bounded(points: pd.DataFrame) -> list[Comparison]:
             over = int((rows[column] > rows["bound"]).sum())
             words = f"largest table of all, {text} ({over} of {len(rows)} networks have larger)"
             most, value = float(rows["bound"].min()), float(rows[column].max())
-            parts.append(no_larger(value, most, words, "entries", measure=measure))
+            parts.append(no_larger(value, most, words, "entries", measure=measure, of_sample=True))
     return parts
 
 
@@ -214,7 +214,7 @@ def _nothing_lost(points: pd.DataFrame) -> list[Comparison]:
         if len(rows):
             worst = 100 * float(rows["false_negatives"].max())
             text = f"tables that cover {cover}, K = {hashes}: most missing in a network"
-            parts.append(no_larger(worst, 0.0, text, "%"))
+            parts.append(no_larger(worst, 0.0, text, "%", of_sample=True))
     return parts
 
 

@@ -36,7 +36,7 @@ from spark_analysis.papers.six_schemes.ways import (
     WITH_MAP,
     WITHOUT_MAP,
 )
-from spark_analysis.sweeps.pairing import difference, pairs
+from spark_analysis.sweeps.pairing import SEED, difference, pairs
 
 VERY_LOW: Final = 50.0
 """% of deliveries below which delivery is very low: "most topics are hashed to void regions", and
@@ -192,7 +192,7 @@ def _delivery_sensitive(points: pd.DataFrame) -> list[Comparison]:
             text = f"delivery lost from the lowest to the highest speed: {one} above {other}"
             parts.append(positive(trend(gap, "speed"), text, "points", margin=SAME_DELIVERY))
             gap = 100 * difference(shares, "share", other, one, AXES)
-            lost = trend(gap, "speed")
+            lost = trend(gap, "speed", seeds=points[SEED].nunique())
             parts.append(positive(lost, text, "%", margin=SAME_DELIVERY, measure=RELATIVE))
     return parts
 
@@ -227,12 +227,13 @@ def _delay_sensitive(points: pd.DataFrame) -> list[Comparison]:
                 both = pairs(points, mine, one, other, AXES, others_metric=others)
                 text = f"{measure.label}, growth from the lowest to the highest speed: {one} above"
                 text = f"{text} {other}"
-                grown = trend(np.log(both["one"]) - np.log(both["other"]), "speed")
+                seeds = points[SEED].nunique()
+                grown = trend(np.log(both["one"]) - np.log(both["other"]), "speed", seeds=seeds)
                 factors = pd.DataFrame({"one": np.exp(grown), "other": 1.0})
                 compared = times(factors, text, margin=SAME_DELAY, measure=measure.name)
                 parts.append(replace(compared, note=_silent(points, one, other)))
                 if measure.name == BY_AVERAGE:
-                    gained = trend(1000 * (both["one"] - both["other"]), "speed")
+                    gained = trend(1000 * (both["one"] - both["other"]), "speed", seeds=seeds)
                     parts.append(positive(gained, text, "ms", margin=SAME_TREND, measure=IN_MS))
     return parts
 

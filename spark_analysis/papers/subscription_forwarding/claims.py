@@ -91,7 +91,8 @@ def _none(points: pd.DataFrame, column: str, text: str, unit: str) -> Comparison
         verdict, lead = Verdict.OPEN, math.nan
     else:
         verdict, lead = Verdict.HOLDS, math.inf
-    return Comparison(f"{text}, all runs", Interval(total, total, total, 1), unit, verdict, lead)
+    interval, words = Interval(total, total, total, 1), f"{text}, all runs"
+    return Comparison(words, interval, unit, verdict, lead, extreme=True)
 
 
 def _one_tree(points: pd.DataFrame) -> list[Comparison]:

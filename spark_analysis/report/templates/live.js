@@ -15,7 +15,7 @@
   const moves = ofNode(MOVES), counts = ofNode(COUNTS);  // of a node; as many of its words as moves
   const known = new Map(), open = new Map();
   const model = {...scene, duration: 0.1, width: 1, nodes, links, events, frames, marks};
-  let next = "", until = 0, arrived = 0, shown = null, ended = null, failed = false;
+  let next = "", until = 0, arrived = 0, shown = null, ended = null, failed = false, dropped = 0;
   document.title = scene.title + ", under way";
 
   // A little less than is known, so that there is something to go on with until the next answer.
@@ -32,7 +32,13 @@
       nodes[node].moved = true;
       if (track[track.length - 1][0] < time) track.push([time, x, y]);
     },
-    missed() { links.length = 0; open.clear(); },
+    missed() {  // this page came late, or slept: sums of all that it has follow
+      dropped += events.length;
+      for (const list of [links, events, frames]) list.length = 0;
+      open.clear();
+      known.clear();
+      for (const {older} of nodes) Object.assign(older, {published: 0, due: 0, got: 0});
+    },
     older(node, published, due, got) { Object.assign(nodes[node].older, {published, due, got}); },
     details(node, time, lines) { nodes[node].details.push([time, lines]); },
     range(node, metres) { nodes[node].range = metres; },
@@ -80,7 +86,8 @@
   }
 
   function load(node, second, sent, received) {
-    if (second === null) {  // the sum of what was missed
+    if (second === null) {  // the sum of all until now
+      nodes[node].load = [];
       Object.assign(nodes[node].older, {sent, received});
       return;
     }
@@ -153,9 +160,10 @@
     arrived = performance.now();
     ended = update.ended;
     model.duration = Math.max(0.1, until);
-    const forgotten = prune();
+    const gone = dropped + prune();
+    dropped = 0;
     marks.splice(0, marks.length, ...update.marks, ...handovers);
-    return forgotten;
+    return gone;
   }
 
   function row(event) {
@@ -180,10 +188,6 @@
     part("events").replaceChildren(...events.slice(-LISTED).reverse().map(row));
   }
 
-  // Return whether the answer begins with sums of what this page did not ask for in time.
-  function missed({log, loads}) {
-    return (log.length > 0 && log[0][0] === "missed") || (loads.length > 0 && loads[0][1] === null);
-  }
   function end() {
     delete model.now;
     if (shown) shown.grown();
@@ -212,14 +216,10 @@
       return;
     }
     if (update.time !== null) {
-      if (shown && missed(update) && !update.ended) {  // it slept, and has some of what sums count
-        location.reload();
-        return;
-      }
       const first = shown === null, moved = update.tracks || update.log.some(([kind]) => kind === "move");
-      const forgotten = add(update);
+      const gone = add(update);
       if (first) shown = replayOf(part("replay"), model);
-      else shown.grown(forgotten);
+      else shown.grown(gone);
       if (moved && !first) shown.fit();
       show(update);
     }

@@ -86,7 +86,9 @@ function replayOf(room, model) {
       const node = nodes[state.node], [x, y] = map.moved(node, state.time);
       const older = {published: 0, due: 0, got: 0, sent: 0, received: 0, ...node.older};
       const past = node.load.slice(0, Math.floor(state.time / model.width) + 1);
-      const total = past.reduce(([s, r], [a, b]) => [s + a, r + b], [older.sent, older.received]);
+      const first = node.load.findIndex(([sent, received]) => sent + received);
+      const total = past.reduce(([s, r], [a, b]) => [s + a, r + b],
+        first < past.length ? [older.sent, older.received] : [0, 0]);  // older ones were before
       const now = past.length ? past[past.length - 1] : [0, 0];
       head.textContent = node.name + ["", ", publisher", ", subscriber", ", publisher and subscriber"][node.role];
       row(list, "at " + x.toFixed(0) + ", " + y.toFixed(0) + " m");
@@ -252,7 +254,8 @@ function replayOf(room, model) {
   // Take in what was added to the model since the last time; its first `gone` events were dropped.
   function grown(gone = 0) {
     const list = $("event");
-    for (; gone > 0; gone--) list.remove(1);
+    for (let number = 0; number < gone; number++) list.remove(1);
+    if (gone && state.event !== null && !events.includes(state.event)) chooseEvent(null);
     events.forEach((event, index) => {
       if (event.listed === event.got) return;
       const text = event.time.toFixed(2) + " s, " + nodes[event.publisher].name + " " + event.sequence +

@@ -79,6 +79,23 @@ def test_what_is_ended_by_hand_is_ended_for_good(monkeypatch: pytest.MonkeyPatch
     asyncio.run(asyncio.wait_for(scenario(), 20.0))
 
 
+def test_what_is_ended_as_it_begins_is_ended() -> None:
+    async def scenario() -> None:
+        uplink, client = Uplink(1), MessageKeeper()
+        node = AgreeableNode(uplink)
+        subscribing = asyncio.get_running_loop().create_task(uplink.follow("a", client, QUALITY_0))
+        while not node.requests:
+            await asyncio.sleep(0)
+        node.tell(Frame(ClientKind.UNSUBSCRIBE, 1, 0, hops=0, sequence=1))  # after its ACK
+        assert not subscribing.done()
+        assert await subscribing is None
+        assert uplink.filters == 0
+        node.publish("a", 1)
+        assert client.topics == []
+
+    asyncio.run(asyncio.wait_for(scenario(), 20.0))
+
+
 def test_a_client_gets_nothing_from_the_moment_of_the_end() -> None:
     async def scenario() -> None:
         uplink, client = Uplink(1), MessageKeeper()

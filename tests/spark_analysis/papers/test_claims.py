@@ -201,6 +201,9 @@ def test_a_trend_of_the_few_seeds_that_have_all_points_is_none() -> None:
     assert len(trend(values.drop(lacking), "speed")) == 5
     few = trend(values.drop([*lacking, (2.0, 5)]), "speed")
     assert few.empty
+    absent = values[values.index.get_level_values("seed") < 4]
+    assert len(trend(absent, "speed")) == 4
+    assert trend(absent, "speed", seeds=10).empty
     assert positive(few, "gained", "m").verdict is Verdict.OPEN
 
 

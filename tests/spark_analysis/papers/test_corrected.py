@@ -7,7 +7,15 @@ import pytest
 from scipy import stats
 
 from spark_analysis.papers.chance import chance, safe
-from spark_analysis.papers.claims import Claim, Comparison, Finding, Verdict, exact, positive
+from spark_analysis.papers.claims import (
+    Claim,
+    Comparison,
+    Finding,
+    Verdict,
+    exact,
+    no_larger,
+    positive,
+)
 
 
 def finding(key: str, *parts: Comparison) -> Finding:
@@ -29,6 +37,9 @@ def test_the_chance_of_a_verdict_is_that_of_a_t_test() -> None:
     assert chance(two) == pytest.approx(2 * expected)  # either could have failed
     assert chance(finding("a", part(0.1))) == 1.0
     assert chance(finding("a", exact(3.0, "x", ""))) == 0.0
+    for value, largest, expected in ((1.0, False, 0.0), (1.0, True, 1.0), (3.0, True, 0.0)):
+        never = no_larger(value, 2.0, "x", "", of_sample=largest)
+        assert chance(finding("a", never)) == expected
 
 
 def test_weak_verdicts_do_not_survive_many() -> None:

@@ -115,8 +115,12 @@ def test_what_the_paper_does_not_say_counts_apart(tmp_path: Path) -> None:
     view = ReproductionView(result)
     assert view.answer[0] == (
         "Of the 2 claims of the paper that were judged, 2 hold (1, 2). "
-        "Of 1 that it does not make, 1 holds (3)."
+        "Of the 1 that it does not make, 1 holds (3)."
     )
+    alone = replace(paper, claims=(replace(last, own=True),))
+    judged = (judgement(alone, BASE, points(1.0)),)
+    first = ReproductionView(replace(result, paper=alone, judged=judged)).answer[0]
+    assert first == "Of the 1 claims that the paper does not make, 1 holds (1)."
     assert view.claims[2].statement.endswith(" †")
     assert view.claims[2].source == "1"
     assert view.claims[0].source == "Paper, 1"

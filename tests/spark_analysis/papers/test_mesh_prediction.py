@@ -89,6 +89,9 @@ def test_what_is_behind_batch_forwarding_by_the_rate_is_not_stable() -> None:
     slower = (rows[PROTOCOL] == BATCH) & (rows["interval"] == 8.0)
     rows.loc[slower, "leg_delay"] *= 1.2
     assert verdicts(with_difference(rows))["stable"].verdict is Verdict.FAILS
+    faster = ideal()
+    faster.loc[faster[PROTOCOL] != PREDICTION, "leg_delay"] = 0.001
+    assert verdicts(with_difference(faster))["stable"].verdict is Verdict.HOLDS, "if negative"
 
 
 def test_prediction_is_beside_probing_if_all_turn_early() -> None:
@@ -102,6 +105,16 @@ def test_prediction_is_beside_probing_if_all_turn_early() -> None:
     mended.loc[mended[PROTOCOL] == PROBING, "leg_delay"] = 5.0
     assert verdicts(mended)["worse-if-wrong"].verdict is Verdict.FAILS
     assert not verdicts(rows[rows[PROTOCOL] == PREDICTION])["worse-if-wrong"].comparisons
+    assert not verdicts(rows.assign(turn=rows["turn"] / 2))["worse-if-wrong"].comparisons
+
+
+def test_the_answer_has_what_the_claims_have() -> None:
+    rows = ideal().assign(**{STUDY: ALONE})
+    saved = PAPER.answer[1].filled(rows, judge(PAPER.claims, rows))
+    assert saved is not None
+    # 1 - 1/1.4 and 1 - 1/1.8 at either k.
+    assert "28.6 and 28.6 % with an event each 4 s" in saved
+    assert "44.4 and 44.4 % with one each 8 s" in saved
 
 
 def test_the_difference_is_to_prediction_in_the_same_scenario() -> None:

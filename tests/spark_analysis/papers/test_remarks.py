@@ -59,7 +59,7 @@ def judged(base: pd.DataFrame, **variations: pd.DataFrame) -> Reproduction:
 def test_it_says_what_decided_and_by_other_measures() -> None:
     (text,) = remarks(judged(points(-5.0)), CLAIM)
     assert text.startswith("field: does not hold (1 of 2 parts). What decides: ✕ gain: -5 [")
-    assert "By the median: holds." in text
+    assert "Median: holds." in text
     (text,) = remarks(judged(points(5.0)), CLAIM)
     assert text.startswith("field: holds. The least clear part: ✓ gain: +5 [")
     (text,) = remarks(judged(points(0.0)), CLAIM)
@@ -98,10 +98,10 @@ def test_a_variation_turns_nothing_that_fewer_seeds_turn_alone() -> None:
 def test_a_reason_names_the_measures_that_say_otherwise() -> None:
     (found,) = judged(points(-5.0)).judged[0].findings
     assert found.by_measure["median"] is Verdict.HOLDS
-    assert reason(found).endswith("; by the median: ✓")
+    assert reason(found).endswith("; median: ✓")
     (same,) = judged(points(0.0)).judged[0].findings
     assert set(same.by_measure.values()) == {Verdict.TIE}
-    assert "by the" not in reason(same)
+    assert "median" not in reason(same)
 
 
 def test_all_of_the_base_stands_for_few_runs_that_decide_nothing() -> None:
@@ -112,8 +112,11 @@ def test_all_of_the_base_stands_for_few_runs_that_decide_nothing() -> None:
     (part,) = result.judged[1].base
     assert (whole.verdict, part.verdict) == (Verdict.FAILS, Verdict.OPEN)
     view = ReproductionView(result)
-    assert view.turned == [("fewer", "1 (field: ✕ → ✓, ? by as few runs)")]
+    assert view.turned == [("fewer", "1 (field: ✕ → ✓; base at the same runs: ?)")]
     assert view.unturned == ""
+    (text,) = remarks(result, CLAIM)
+    assert "Turned by fewer: from does not hold to holds (" in text
+    assert "; base at the same runs: not decided." in text
 
 
 def test_what_no_variation_turns_is_named() -> None:
@@ -121,6 +124,17 @@ def test_what_no_variation_turns_is_named() -> None:
         "None of those that were run turns 1."
     )
     assert ReproductionView(judged(points(5.0), same=points(5.2))).unturned == ""
+    elsewhere = points(3.0).assign(study="walks")
+    assert ReproductionView(judged(points(-5.0), other=elsewhere)).unturned == ""
+    both = replace(PAPER, claims=(replace(CLAIM, studies=("field", "walks")),))
+    base, mended = (
+        pd.concat([points(gap), points(-5.0).assign(study="walks")]) for gap in (-5.0, 7.0)
+    )
+    first = judgement(both, BASE, base)
+    ways = (first, judgement(both, Variation("mended", "mended", {}, ""), mended, first))
+    view = ReproductionView(Reproduction(both, PRESET, ways, {}))
+    assert view.turned == [("mended", "1 (field: ✕ → ✓)")]
+    assert view.unturned == "", "one study is turned"
 
 
 def test_what_is_not_there_is_not_spoken_of() -> None:
