@@ -23,6 +23,8 @@ from typing import Final, NamedTuple
 from nodeapp.pubsub.middleware.marker import MAGIC, MARKER
 from nodeapp.wire import CLIENT_PORT, NODE_PORT
 
+OF_NODES: Final = b"\x02\x00"
+"""How the Ethernet addresses of nodes begin; the node's id follows."""
 EVENT: Final = "event"
 SYSTEM: Final = "own protocol"
 ACKNOWLEDGEMENT: Final = "TCP acknowledgement"
@@ -155,7 +157,7 @@ class ForeignDecoder:
 
     def _read(self, frame: bytes) -> ForeignFrame | None:
         mac, kind = frame[6:12], int.from_bytes(frame[12:14])
-        sender = int.from_bytes(mac[2:]) if mac[:2] == b"\x02\x00" else None
+        sender = int.from_bytes(mac[2:]) if mac[:2] == OF_NODES else None
         if kind == 0x0806:
             return ForeignFrame(sender, ARP, first_hop=True)
         if kind == 0x86DD:

@@ -15,6 +15,7 @@ import numpy as np
 
 from capture.decode import decode_records
 from capture.fields import Fields
+from capture.foreign import OF_NODES
 from capture.scan import (
     FILE_HEADER,
     RECORD_HEADER,
@@ -226,7 +227,7 @@ class Captures:
 def _transmitters(records: dict[str, Any], rows: Ints) -> Ints:
     """Return the ids of the nodes whose Ethernet addresses are the sources, -1 for others."""
     fields = Fields(as_bytes(records["data"]), records["offsets"][rows] + RECORD_HEADER)
-    return np.where(fields.big(6, 2) == 0x0200, fields.big(8, 4), -1)
+    return np.where(fields.big(6, 2) == int.from_bytes(OF_NODES), fields.big(8, 4), -1)
 
 
 def _same(frame: RadioFrame) -> tuple[Any, ...]:
