@@ -289,6 +289,7 @@ setup_for_runs() {
         say "not compiled, so runs take twice as long: $(tail -n 1 "$log")"
     "$venv/bin/python" -m compileall -q "$venv" >>"$log" 2>&1 || true # pip would make Java wait for it
     finish
+    renew_systems
 }
 
 setup_for_tests() { # without root, tests of the dissector, of figures for print and of the virtual machine are skipped
@@ -321,9 +322,19 @@ install_with() { # NAME,...: those that `check_systems` accepts
             begin_packages "${of_debian[$name]}"
             await_packages
         fi
-        if [ -e "$project/requirements/$name.lock" ]; then
-            pip_install "$venv" "$project/requirements/$name.lock" || pip_failed
-        fi
+        if [ -e "$project/requirements/$name.lock" ]; then install_system "$name"; fi
+    done
+}
+install_system() { # NAME: at the versions of its lock, and remember them
+    pip_install "$venv" "$project/requirements/$1.lock" || pip_failed
+    cp "$project/requirements/$1.lock" "$venv/.testbed-with-$1"
+}
+renew_systems() { # those whose lock has changed since
+    local old name
+    for old in "$venv"/.testbed-with-*; do
+        name=${old##*/.testbed-with-}
+        [ ! -e "$project/requirements/$name.lock" ] || cmp -s "$old" "$project/requirements/$name.lock" ||
+            install_system "$name"
     done
 }
 

@@ -1,4 +1,4 @@
-"""Set-up: one installation at a time on a host, and locks that hold what is asked for.
+"""Set-up: one installation at a time on a host.
 
 What set-up does is tried with Pythons and programs that only note how they are called.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -35,7 +34,6 @@ case "$*" in
     {cases}
 esac"""
 """A Python that notes its calls, and makes environments whose Python does as well."""
-PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
 UNKNOWN: Final = "package-that-is-not-there"
 
 
@@ -76,28 +74,6 @@ def test_set_up_waits_for_others_that_install(tmp_path: Path) -> None:
                     last = process.stderr.read().splitlines()[-1]
                     assert f"E: Unable to locate package {UNKNOWN}" in last
                     assert process.wait() == 1
-
-
-@pytest.mark.parametrize(
-    "name", sorted(path.stem for path in (PROJECT / "requirements").glob("*.txt"))
-)
-def test_a_lock_has_all_that_its_list_pins_with_hashes(name: str) -> None:
-    pinned = dict(PIN.findall((PROJECT / f"requirements/{name}.txt").read_text()))
-    lock = (PROJECT / f"requirements/{name}.lock").read_text()
-    locked = {package.lower(): version for package, version in PIN.findall(lock)}
-    assert pinned
-    for package, version in pinned.items():
-        assert locked[package.lower()] == version, f"{package}: run requirements/lock"
-    entries = re.split(r"^(?=[A-Za-z0-9])", lock, flags=re.MULTILINE)[1:]
-    assert all("--hash=sha256:" in entry for entry in entries)
-
-
-def test_runs_and_tests_use_the_same_versions() -> None:
-    run, dev = (
-        set(PIN.findall((PROJECT / f"requirements/{name}.lock").read_text()))
-        for name in ("run", "dev")
-    )
-    assert run <= dev
 
 
 def executable(path: Path, script: str) -> None:
@@ -245,6 +221,12 @@ def test_systems_of_others_are_installed_by_name_at_pinned_versions(tmp_path: Pa
     code, text = checkout.run("setup", "--with", "mqtt,zenoh,babel")
     assert code == 0, text
     assert checkout.locks() == ["mqtt.lock", "zenoh.lock"]
+    with (checkout.folder / "requirements/zenoh.lock").open("a") as lock:
+        lock.write("# another version\n")
+    for renewed in (["zenoh.lock"], []):
+        code, text = checkout.run("setup")
+        assert code == 0, text
+        assert [name for name in checkout.locks() if name in {"mqtt.lock", "zenoh.lock"}] == renewed
 
 
 @pytest.mark.parametrize(
