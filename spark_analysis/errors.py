@@ -9,6 +9,10 @@ class AnalysisError(Exception):
     """The analysis cannot go on; the message is one line that says what to do."""
 
 
+class UnusableRunError(AnalysisError):
+    """What a run left is damaged or of another version: nothing but running it again helps."""
+
+
 def first_line(reason: object) -> str:
     """Return the line of an error's message that says most.
 

@@ -22,6 +22,7 @@ from emulation.backends.registry import backends
 from emulation.network.processes import STATE, running
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm.locks import locked
+from spark_analysis.measures.versions import check_versions
 from spark_analysis.papers.cost import about
 from spark_analysis.papers.paper import Paper, Preset
 from spark_analysis.papers.planned import parts_of
@@ -30,7 +31,7 @@ from spark_analysis.papers.reproduction import in_real_time
 from spark_analysis.sweeps.folder import RUNNING, SweepFolder, alone
 from spark_analysis.sweeps.spec import RunPoint, SweepSpec, is_current, points
 from spark_analysis.sweeps.sweep import SweepOutcome
-from spark_analysis.sweeps.tasks import note_failure, ran
+from spark_analysis.sweeps.tasks import note_failure, ran, refuse_defects
 from testbed.ahead import Analyst
 from testbed.display import RunDisplay
 from testbed.options import LOCAL, USAGE, console, fail
@@ -59,6 +60,7 @@ def run_campaign(spec: SweepSpec, folder: Path, master: str, *, keep_packets: bo
             if not (sweep.finished(point, frames=keep_packets) or ran(sweep.path(point)))
         ]
 
+    check_versions()
     backend = _ready(spec.backend, missing(), master)
     with alone(folder, RUNNING), _turn(), Analyst(folder) as analyst:
         with sweep.alone():
@@ -168,6 +170,7 @@ def run_point(path: Path, point: RunPoint, backend: Backend, display: RunDisplay
     run.begin(scenario)
     try:
         backend.execute(scenario, run, display)
+        refuse_defects(run)
     except BackendError as error:
         note_failure(path, error)
     finally:

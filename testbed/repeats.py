@@ -16,7 +16,7 @@ from typing import Final
 
 from capture.process import explained
 from emulation.backends.base import Backend, BackendError, Observer
-from emulation.scenario.runfolder import STAMP, RunFolder, new_folder
+from emulation.scenario.runfolder import STAMP, RunFolder, defects_of, new_folder
 from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.registry import MIDDLEWARE
 from testbed.outcome import note_failure
@@ -113,6 +113,8 @@ def run_repeats(
             with watch(turn) as observer:
                 try:
                     backend.execute(again, folder, observer)
+                    if (defects := defects_of(folder)) is not None:
+                        raise BackendError(f"{defects}; correct the protocol")
                 except BackendError as error:
                     note_failure(folder, backend.name, str(error))
                     raise AgreeError(

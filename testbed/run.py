@@ -10,7 +10,7 @@ import typer
 
 from capture.process import explained
 from emulation.backends.base import Backend, BackendError, LiveRun
-from emulation.scenario.runfolder import RunFolder, read_run
+from emulation.scenario.runfolder import RunFolder, defects_of, read_run
 from emulation.scenario.scenario import Scenario
 from emulation.vm.waiting import NOT_IN_REAL_TIME, all_backends
 from nodeapp.installation import PROGRAM
@@ -277,15 +277,8 @@ def _conclude(folder: RunFolder, end: _End, analyst: Analyst | None) -> None:
 
 def _refuse_defects(folder: RunFolder) -> None:
     """End with an error if node apps raised exceptions: the run does not measure its protocol."""
-    record = read_run(folder.path).record
-    if record is not None and record.defects is not None:
-        defects = record.defects
-        raised = defects.traceback.rpartition("\n")[2]
-        fail(
-            f"{defects.count} internal errors of node apps, the first at {defects.first}: {raised} "
-            f"(logs: {folder.logs}); correct the protocol and run it again",
-            FAILED,
-        )
+    if (defects := defects_of(folder)) is not None:
+        fail(f"{defects} (logs: {folder.logs}); correct the protocol and run it again", FAILED)
 
 
 def _refuse_flaws(folder: RunFolder, analysis: AnalysisOutcome | None) -> None:

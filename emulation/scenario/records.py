@@ -29,6 +29,10 @@ class DefectRecord(Record):
     """Node of the first one."""
     traceback: str
 
+    def __str__(self) -> str:
+        raised = self.traceback.rpartition("\n")[2]
+        return f"{self.count} internal errors of node apps, the first at {self.first}: {raised}"
+
 
 class CodeRecord(Record):
     """The commit of the testbed, and whether files differed from it."""

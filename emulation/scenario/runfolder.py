@@ -217,6 +217,15 @@ class RunFolder:
                 os.chown(entry, uid, gid, follow_symlinks=False)
 
 
+def defects_of(folder: RunFolder) -> DefectRecord | None:
+    """Return the internal errors of a run's node apps; None if it had none, or they are not known.
+
+    A run that had any does not measure its protocol.
+    """
+    record = read_record(folder, [])
+    return None if record is None else record.defects
+
+
 @dataclass(frozen=True)
 class Run:
     """One run as read from its folder; `problems` are lines about what is missing or damaged."""

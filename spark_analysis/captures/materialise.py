@@ -41,7 +41,7 @@ from nodeapp.kinds import FIRST_CLIENT_KIND
 from spark_analysis.captures.files import Capture
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.captures.source import CaptureSlice, plan, read_slice
-from spark_analysis.errors import AnalysisError
+from spark_analysis.errors import AnalysisError, UnusableRunError
 
 FORMAT: Final = 5
 """Version of the frames; raised whenever the same captures would give other rows."""
@@ -154,17 +154,18 @@ def is_recorded(run: Run) -> bool:
 def recorded(run: Run) -> Path | None:
     """Return the folder of the frames that a run wrote itself; None if it has captures.
 
-    Raises `AnalysisError` if another version of the testbed has written them, or they are damaged.
+    Raises `UnusableRunError` if another version of the testbed has written them, or they are
+    damaged.
     """
     folder = run.folder.metrics / FRAMES_FOLDER
     manifest = _made_of(folder)
     if manifest is None or not manifest.get("recorded"):
         return None
     if manifest.get("format") != FORMAT:
-        raise AnalysisError(f"{folder} was written by another version: run the scenario again")
+        raise UnusableRunError(f"{folder} was written by another version: run the scenario again")
     damage = _damage(folder, manifest)
     if damage is not None:
-        raise AnalysisError(
+        raise UnusableRunError(
             f"{folder} is damaged ({damage}), and the run has no captures: run the scenario again"
         )
     return folder

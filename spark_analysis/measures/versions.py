@@ -31,6 +31,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_analysis.engine.code import Module, Sources, full_name, imported, project, strip
+from spark_analysis.errors import AnalysisError
 
 VERSIONS: Final = b"measures"
 """In a file's metadata: the versions of the measures, as JSON."""
@@ -220,9 +221,23 @@ class Files:
 
 
 @functools.cache
+def _files() -> Files:
+    return Files(project())
+
+
+@functools.cache
 def summary_versions() -> Mapping[str, int]:
     """Return the versions of the measures that the summary is made of now, by name."""
-    return Files(project()).of_summary()
+    return _files().of_summary()
+
+
+def check_versions() -> None:
+    """Raise `AnalysisError` if queries of a file have changed since its version was stated."""
+    for name in _files().outdated():
+        raise AnalysisError(
+            f"the queries of {name} have changed and its version has not: .venv/bin/python -m "
+            "spark_analysis.measures --renew, or --same-rows if they give the same rows"
+        )
 
 
 def marked(rows: pa.Table) -> pa.Table:

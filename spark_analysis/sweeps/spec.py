@@ -44,6 +44,7 @@ from nodeapp.pubsub.registry import MIDDLEWARE, SYSTEMS
 from spark_analysis.captures import virtual_run
 from spark_analysis.engine.code import Sources, closure, key_of, project, read_sources
 from spark_analysis.errors import AnalysisError
+from spark_analysis.measures.registry import METRICS
 from spark_analysis.report.scenario_text import run_command
 from spark_analysis.sweeps.tasks import Task
 from topologies import catalog
@@ -269,6 +270,8 @@ def points(spec: SweepSpec) -> list[RunPoint]:
     for key in spec.vary:
         if key in spec.settings:
             raise SpecError(f"{key} is both varied and set: leave one of them out")
+        if any(metric.swept and metric.column == key for metric in METRICS):
+            raise SpecError(f"{key} is also measured, in a column of that name: rename either")
     by_key: dict[str, RunPoint] = {}
     workloads = spec.vary.get(WORKLOAD) or (str(spec.settings.get(WORKLOAD, "")),)
     try:

@@ -28,15 +28,17 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from spark_analysis.engine.session import plain_errors, spark_session
-from spark_analysis.errors import AnalysisError
+from spark_analysis.errors import AnalysisError, UnusableRunError
+from spark_analysis.measures.versions import check_versions
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.rows import write_summaries
-from spark_analysis.sweeps.spec import RunPoint, SweepError, SweepSpec, points
+from spark_analysis.sweeps.spec import RunPoint, SweepError, SweepSpec, is_current, points
 from spark_analysis.sweeps.tasks import (
     FAILURE,
     await_workers,
     drop_packets,
     failed,
+    failure,
     note_failure,
     processor_seconds,
     ran,
@@ -117,6 +119,7 @@ def run_sweep(
             sweep.note(spec)
             missing = _missing(sweep, plan, keep)
             if missing:
+                check_versions()
                 progress(Progress("starting Spark", len(plan) - len(missing), 0, len(plan)))
                 with spark_session(master) as spark, plain_errors():
                     _run(spark, sweep, spec, plan, missing, costs, keep, progress)
@@ -181,6 +184,7 @@ def _run(
             new = [point for point in wave if not ran(sweep.path(point))]
             report = _Report(sweep, wave, done, lost, len(plan), progress)
             run_tasks(spark, [point.task(sweep.path(point)) for point in new], report)
+            _check_code(sweep, new)
             for point in new:
                 costs.note(point, processor_seconds(sweep.path(point)))
             to_analyse += wave
@@ -195,6 +199,20 @@ def _run(
         lost = lost_before + sum(map(failed, paths))
         sweep.results(plan, spec.vary)
         progress(Progress("analysed", done, lost, len(plan)))
+
+
+def _check_code(sweep: SweepFolder, new: Sequence[RunPoint]) -> None:
+    """Raise `SweepError` if the code of points that have just run has changed; they run again.
+
+    Workers load code when they start, and may have loaded either.
+    """
+    for point in {point.protocol: point for point in new}.values():
+        if not is_current(point):
+            for other in new:
+                shutil.rmtree(sweep.path(other), ignore_errors=True)
+            raise SweepError(
+                "the code of the runs has changed: begin again; those under way run once more"
+            )
 
 
 class _Report:
@@ -230,7 +248,9 @@ class _Report:
 def _analyse(spark: SparkSession, runs: Sequence[Path], keep: Keep, kept: Container[Path]) -> None:
     """Summarise runs that have come to their end; one that cannot be summarised has failed.
 
-    The packets of those in `kept` were kept when they ran, and still are.
+    The packets of those in `kept` were kept when they ran, and still are; so are those of runs that
+    fail, unless they are damaged.  If all fail for one reason, which is then not theirs, none has
+    failed, and `AnalysisError` is raised.
     """
     if not runs:
         return
@@ -240,11 +260,19 @@ def _analyse(spark: SparkSession, runs: Sequence[Path], keep: Keep, kept: Contai
         if stopped(spark.sparkContext):
             raise
         if len(runs) == 1:
-            shutil.rmtree(runs[0] / "metrics", ignore_errors=True)
+            if isinstance(error, UnusableRunError):
+                shutil.rmtree(runs[0] / "metrics", ignore_errors=True)
             note_failure(runs[0], error)
-        else:
+            return
+        for run in runs:
+            _analyse(spark, [run], keep, kept)
+        if all(map(failed, runs)) and len(set(map(failure, runs))) == 1:
             for run in runs:
-                _analyse(spark, [run], keep, kept)
+                (run / FAILURE).unlink()
+            raise AnalysisError(
+                f"none of {len(runs)} runs can be summarised: {error}; their packets are kept, and "
+                "the same command goes on from there"
+            ) from None
         return
     for run in runs:
         if not keep.frames and run not in kept:

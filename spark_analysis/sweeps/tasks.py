@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from emulation.backends.base import BackendError, Unwatched
 from emulation.errors import ScenarioError
-from emulation.scenario.runfolder import RunFolder, read_record
+from emulation.scenario.runfolder import RunFolder, defects_of, read_record
 from emulation.scenario.scenario import Scenario
 from spark_analysis.captures.materialise import FRAMES_FOLDER, drop_decoded
 from spark_analysis.captures.virtual_run import run_to_frames
@@ -88,6 +88,7 @@ class Task:
                 run_to_frames(scenario, run)
             else:
                 _run_in_machine(scenario, run, self.image)
+            refuse_defects(run)
             spent = _spent() - start  # a worker has one task at a time
             (self.folder / COST).write_text(f"{spent:.3f}\n", encoding="utf-8")
             _set_garbage_aside(spent)
@@ -144,6 +145,16 @@ def drop_packets(folder: Path) -> None:
     drop_decoded(folder / "metrics")
     for capture in RunFolder(folder).captures.iterdir():
         capture.unlink()
+
+
+def refuse_defects(run: RunFolder) -> None:
+    """Raise `BackendError` if node apps raised exceptions: the run does not measure its protocol.
+
+    Its packets are removed.  Raises OSError.
+    """
+    if (defects := defects_of(run)) is not None:
+        drop_packets(run.path)
+        raise BackendError(f"{defects} (logs: {run.logs}); correct the protocol")
 
 
 def failed(folder: Path) -> bool:

@@ -39,9 +39,11 @@ COMMANDS = """
 import sys
 from pathlib import Path
 from spark_analysis.engine.session import spark_session
+from spark_analysis.measures.__main__ import main
 from testbed.app import app
 
-sweep = Path(sys.argv[1])
+sweep, sys.argv = Path(sys.argv[1]), ["", "--renew"]
+assert main() == 0
 with spark_session("local[2]"):  # one for both: a cold start costs seconds
     app(
         ["sweep", "roaming_field", "flooding", "--vary", "speed=0,5", "--seeds", "1", "--duration",
