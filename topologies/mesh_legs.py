@@ -23,12 +23,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from random import Random
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
 from emulation.errors import ScenarioError
-from emulation.mobility.base import Generators
+from emulation.mobility.movement_file import Replay
 from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.scenario.access_point import AssociationSpec
 from emulation.scenario.topo import Topo
@@ -42,24 +40,6 @@ GOLDEN: Final = (math.sqrt(5) - 1) / 2
 """The lattice of n points (i/n, i times this): the golden section spreads them evenly."""
 REST: Final = 10.0
 """Least seconds that a run lasts after an arrival, for the handover."""
-
-
-@dataclass(frozen=True)
-class _Legs:
-    """A trajectory for each station, drawn beforehand."""
-
-    area: tuple[float, float, float, float]
-    tracks: tuple[tuple[Waypoint, ...], ...]
-    road_map: ClassVar[None] = None
-
-    def positions(self, count: int, rng: Random) -> list[Position2D]:
-        """Return where the stations begin."""
-        return [(track[0].x, track[0].y) for track in self.tracks[:count]]
-
-    def trajectories(
-        self, positions: Sequence[Position2D], duration: float, generators: Generators
-    ) -> list[tuple[Waypoint, ...]]:
-        return list(self.tracks)
 
 
 class MeshLegs(Topo):
@@ -135,7 +115,7 @@ class MeshLegs(Topo):
             longest = needed - DEPARTURE - REST + bool(self.turn) * width * math.sqrt(2) / speed
             needed = DEPARTURE + longest / (1.0 - self.speed_error) + REST
         self.duration = min(self.duration, math.ceil(needed))
-        self.mobility = _Legs((0.0, 0.0, width, width), tuple(tracks))
+        self.mobility = Replay(tracks)
         assert isinstance(self.workload, Feeds)
         self.workload = dataclasses.replace(
             self.workload, publisher=publisher, windows=tuple(windows)
