@@ -5,11 +5,8 @@ This is the run's side of `emulation.network.holder`.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import select
-import signal
 import socket
 import subprocess
 import sys
@@ -17,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from emulation.network.processes import end
+from emulation.network.processes import ForeignProcess, end
 
 SERVER: Final = Path(__file__).with_name("holder.py")
 START_LIMIT: Final = 60.0
@@ -26,21 +23,15 @@ MESSAGE: Final = 64
 """Longest answer, bytes: a number."""
 
 
-class Holder:
+class Holder(ForeignProcess):
     """A process that holds namespaces, with the part of `subprocess.Popen` that Mininet uses.
 
     It ends when this process does.
     """
 
     def __init__(self, pid: int, run: socket.socket) -> None:
-        self.pid = pid
+        super().__init__(pid, 0)
         self._run = run
-        self._descriptor = os.pidfd_open(pid)
-        self._ended = False
-
-    @property
-    def has_ended(self) -> bool:
-        return self._ends_within(0.0)
 
     def become(self, words: Sequence[str], environment: Mapping[str, str], terminal: int) -> None:
         """Have it execute a command on a terminal; once.  Raises OSError if it has ended."""
@@ -48,31 +39,10 @@ class Holder:
         socket.send_fds(self._run, [request], [terminal])
         self._run.close()
 
-    def poll(self) -> int | None:
-        """Return None while it runs, else 0: only the parent learns the exit code."""
-        return 0 if self.has_ended else None
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end and return 0.  Raises `subprocess.TimeoutExpired`."""
-        if not self._ends_within(timeout):
-            raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
-        return 0
-
     def kill(self) -> None:
         """End it, and its namespaces unless others are in them."""
-        if not self.has_ended:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+        super().kill()
         self._run.close()
-
-    def _ends_within(self, seconds: float | None) -> bool:
-        if not self._ended:
-            waiting = select.poll()
-            waiting.register(self._descriptor, select.POLLIN)
-            if waiting.poll(None if seconds is None else seconds * 1e3):
-                self._ended = True
-                os.close(self._descriptor)
-        return self._ended
 
 
 class Namespaces:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -60,6 +61,40 @@ class Process(Protocol):
     def kill(self) -> None:
         """End the process."""
         self.send_signal(signal.SIGKILL)
+
+
+class ForeignProcess(Process):
+    """A process with another parent, which alone learns its exit code: here it is always `code`."""
+
+    def __init__(self, pid: int, code: int) -> None:
+        self.pid = pid
+        self._code = code
+        self._descriptor = os.pidfd_open(pid)
+        self._ended = False
+
+    def poll(self) -> int | None:
+        """Return None if the process runs, else `code`."""
+        return self._code if self._ends_within(0.0) else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return `code`.  Raises `subprocess.TimeoutExpired`."""
+        if not self._ends_within(timeout):
+            raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
+        return self._code
+
+    def send_signal(self, sig: int, /) -> None:
+        if not self._ends_within(0.0):
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._descriptor, sig)
+
+    def _ends_within(self, seconds: float | None) -> bool:
+        if not self._ended:
+            waiting = select.poll()
+            waiting.register(self._descriptor, select.POLLIN)
+            if waiting.poll(None if seconds is None else seconds * 1e3):
+                self._ended = True
+                os.close(self._descriptor)
+        return self._ended
 
 
 class StateFolder:

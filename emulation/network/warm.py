@@ -34,7 +34,7 @@ from typing import IO, Any, Final
 from capture.process import die_with_parent
 from emulation.network import holder
 from emulation.network.liveness import is_stopped
-from emulation.network.processes import Process, kill
+from emulation.network.processes import ForeignProcess, Process, kill
 
 START_LIMIT: Final = 60.0
 """Seconds that the warm process may take to load its modules, and then to fork."""
@@ -215,7 +215,7 @@ def _start(
     modules: Sequence[str],
     environment: Mapping[str, str],
     output: IO[bytes] | int,
-) -> subprocess.Popen[bytes] | _Born:
+) -> subprocess.Popen[bytes] | ForeignProcess:
     """Start a warm process; `theirs` is its end of the socket."""
     if NURSERY in os.environ:
         descriptor = output if isinstance(output, int) else output.fileno()
@@ -224,7 +224,7 @@ def _start(
             asking.connect(os.environ[NURSERY])
             descriptors = [theirs.fileno(), descriptor]
             socket.send_fds(asking, [json.dumps(request).encode()], descriptors)
-            return _Born(int(asking.recv(MESSAGE)))
+            return ForeignProcess(int(asking.recv(MESSAGE)), -signal.SIGKILL)
     return subprocess.Popen(
         [sys.executable, "-m", __spec__.name, str(theirs.fileno()), *modules, ROOM],
         env=dict(environment),
@@ -234,28 +234,6 @@ def _start(
         pass_fds=[theirs.fileno()],
         start_new_session=True,
     )
-
-
-class _Born(Process):
-    """A warm process from a nursery, with the part of `subprocess.Popen` that `Warm` uses."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._handle = os.pidfd_open(pid)
-
-    def poll(self) -> int | None:
-        """Return None if the process runs, else a number: nobody here knows its exit code."""
-        return -signal.SIGKILL if select.select([self._handle], [], [], 0)[0] else None
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end.  Raises `subprocess.TimeoutExpired`."""
-        if not select.select([self._handle], [], [], timeout)[0]:
-            raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
-        return -signal.SIGKILL
-
-    def send_signal(self, number: int, /) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._handle, number)
 
 
 def nursery(listener: socket.socket) -> None:
