@@ -8,56 +8,53 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 CLONE_NEWNET: Final = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _setns(fd: int) -> None:
-    if _libc.setns(fd, CLONE_NEWNET) != 0:
+def _checked(result: int, doing: str) -> None:
+    if result != 0:
         code = ctypes.get_errno()
-        raise OSError(code, f"cannot enter a network namespace: {os.strerror(code)}")
+        raise OSError(code, f"cannot {doing} a network namespace: {os.strerror(code)}")
+
+
+def _enter(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _checked(_libc.setns(descriptor, CLONE_NEWNET), "enter")
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
-def new_network_namespace() -> Iterator[None]:
+def _elsewhere(go: Callable[[], None]) -> Iterator[None]:
+    """Have the calling thread go to another network namespace for the block."""
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        go()
+        try:
+            yield
+        finally:
+            _checked(_libc.setns(home, CLONE_NEWNET), "enter")
+    finally:
+        os.close(home)
+
+
+def new_network_namespace() -> AbstractContextManager[None]:
     """Put the calling thread into a new network namespace for the block.
 
     It lives on as long as sockets that were opened there.  Raises OSError.
     """
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if _libc.unshare(CLONE_NEWNET) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, f"cannot make a network namespace: {os.strerror(code)}")
-        try:
-            yield
-        finally:
-            _setns(home)
-    finally:
-        os.close(home)
+    return _elsewhere(lambda: _checked(_libc.unshare(CLONE_NEWNET), "make"))
 
 
-@contextmanager
-def network_namespace(pid: int) -> Iterator[None]:
+def network_namespace(pid: int) -> AbstractContextManager[None]:
     """Put the calling thread into the network namespace of process `pid` for the block.
 
     Raises OSError if the process is gone or the caller is not root.
     """
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        target = os.open(Path(f"/proc/{pid}/ns/net"), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            _setns(target)
-        finally:
-            os.close(target)
-        try:
-            yield
-        finally:
-            _setns(home)
-    finally:
-        os.close(home)
+    return _elsewhere(lambda: _enter(f"/proc/{pid}/ns/net"))

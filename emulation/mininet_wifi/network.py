@@ -28,7 +28,6 @@ the functions that use them.
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import shlex
@@ -39,10 +38,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from capture.namespaces import CLONE_NEWNET, network_namespace
+from capture.namespaces import network_namespace
 from emulation.media import rtnetlink
 from emulation.media.device import disable_ipv6
 from emulation.mininet_wifi.settings import NETWORK, MeshSettings, Settings
+from emulation.network.holder import make_namespaces, mount
 from emulation.network.hostapd import control
 from emulation.network.processes import await_condition
 from emulation.radio.spec import RadioSpec
@@ -58,9 +58,6 @@ RADIOS_LIMIT: Final = 15.0
 MAKING_LIMIT: Final = 300.0
 """Seconds that Mininet-WiFi may take to make all radios, with a dozen programs for each."""
 PREFIX_LENGTH: Final = 8
-CLONE_NEWNS: Final = 0x00020000
-MS_REC: Final = 0x4000
-MS_PRIVATE: Final = 1 << 18
 
 
 class MininetWifiError(Exception):
@@ -357,20 +354,11 @@ class MininetWifiNetwork:
 def enter_private_namespaces() -> int:
     """Put the calling thread into new network and mount namespaces; return the first's descriptor.
 
-    /sys is mounted again there, as it shows the radios of the namespace in which it was mounted,
-    and `iw` looks for them in it.  Raises OSError.
+    /sys shows the radios of the namespace in which it was mounted, and `iw` looks for them in it.
+    Raises OSError.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def check(result: int, doing: str) -> None:
-        if result != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, f"cannot {doing}: {os.strerror(code)}")
-
-    check(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "make namespaces")
-    check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "make mounts private")
-    check(libc.mount(b"sysfs", b"/sys", b"sysfs", 0, None), "mount /sys")
-    check(libc.mount(b"debugfs", b"/sys/kernel/debug", b"debugfs", 0, None), "mount debugfs")
+    make_namespaces()
+    mount(b"debugfs", b"/sys/kernel/debug", "cannot mount debugfs")
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 

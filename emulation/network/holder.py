@@ -34,7 +34,6 @@ CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWNET: Final = 0x40000000
 MS_REC: Final = 0x4000
 MS_PRIVATE: Final = 1 << 18
-MS_MGC_VAL: Final = 0xC0ED0000
 MESSAGE: Final = 1 << 20
 """Longest message, bytes: one with an environment."""
 
@@ -47,13 +46,19 @@ def _checked(result: int, failed: str) -> None:
         raise OSError(code, f"{failed}: {os.strerror(code)}")
 
 
-def _make_namespaces() -> None:
-    """Make network and mount namespaces.  Raises OSError."""
-    failed = "cannot make namespaces"
-    _checked(_libc.unshare(CLONE_NEWNET | CLONE_NEWNS), failed)
-    # Mounts made here stay here, and /sys shows the new network.
-    _checked(_libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None), failed)
-    _checked(_libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(MS_MGC_VAL), None), failed)
+def mount(kind: bytes, target: bytes, failed: str, flags: int = 0) -> None:
+    """Mount a file system that is known by its kind, as sysfs.  Raises OSError."""
+    _checked(_libc.mount(kind, target, kind, ctypes.c_ulong(flags), None), failed)
+
+
+def make_namespaces() -> None:
+    """Put the calling thread into new network and mount namespaces.  Raises OSError.
+
+    Mounts made there stay there, and /sys shows the new network.
+    """
+    _checked(_libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "cannot make namespaces")
+    mount(b"none", b"/", "cannot make mounts private", MS_REC | MS_PRIVATE)
+    mount(b"sysfs", b"/sys", "cannot mount /sys")
 
 
 def enter(pid: int) -> None:
@@ -108,7 +113,7 @@ def _hold(run: socket.socket, home: int | None) -> None:
     os.setsid()
     try:
         if home is None:
-            _make_namespaces()
+            make_namespaces()
         else:
             enter(home)
     except OSError as error:
