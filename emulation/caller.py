@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from capture.process import prctl
+from nodeapp.installation import PROJECT
 
 PR_SET_DUMPABLE: Final = 4
-PROJECT: Final = Path(__file__).resolve().parents[1]
 OF_ROOT: Final = ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 TEMPORARY: Final = ("TMPDIR", "TEMP", "TMP")
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from nodeapp.installation import IS_CHECKOUT, PROGRAM, ROOT
+from nodeapp.installation import IS_CHECKOUT, PROGRAM, PROJECT
 
 FOLDER: Final = ".compiled"
 MANIFEST: Final = "manifest.json"
@@ -65,14 +65,14 @@ def _manifest(root: Path) -> dict[str, Any] | None:
         return None
 
 
-def obstacle(root: Path = ROOT) -> str | None:
+def obstacle(root: Path = PROJECT) -> str | None:
     """Return why no compiled modules are used, and what to do; None if they are."""
     if os.environ.get(VARIABLE) == "0":
         return f"{VARIABLE} is 0: unset it"
     return outdated(root)
 
 
-def outdated(root: Path = ROOT) -> str | None:
+def outdated(root: Path = PROJECT) -> str | None:
     """Return why there are no compiled modules of this source; None if there are."""
     manifest = _manifest(root)
     if manifest is None:
@@ -85,7 +85,7 @@ def outdated(root: Path = ROOT) -> str | None:
     return None
 
 
-def modules(root: Path = ROOT) -> dict[str, Path]:
+def modules(root: Path = PROJECT) -> dict[str, Path]:
     """Return the files of the compiled modules by name, whether they are up to date or not."""
     manifest = _manifest(root) or {"modules": ()}
     folder = root / FOLDER / manifest.get("folder", "")

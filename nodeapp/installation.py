@@ -15,9 +15,9 @@ def program_of(root: Path) -> str:
     return SCRIPT if (root / SCRIPT).is_file() else INSTALLED
 
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+PROJECT: Final = Path(__file__).resolve().parents[1]
 """Folder that the project's packages are imported from."""
-PROGRAM: Final = program_of(ROOT)
+PROGRAM: Final = program_of(PROJECT)
 """Name of the command."""
 IS_CHECKOUT: Final = PROGRAM == SCRIPT
 BUILD: Final = f"sudo ./{SCRIPT} vm build"

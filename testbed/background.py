@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 
 LOWEST: Final = 19
 """Niceness of what runs beside a run."""

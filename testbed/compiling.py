@@ -25,7 +25,7 @@ from typing import Final
 
 from nodeapp import compiled
 from nodeapp.compiled import FOLDER, MANIFEST, SUFFIX, VARIABLE, digest
-from nodeapp.installation import ROOT
+from nodeapp.installation import PROJECT
 from spark_analysis.engine import class_data
 
 MODULES: Final = (
@@ -122,7 +122,7 @@ def main() -> None:
     except CompilingError as error:
         why = str(error)
     except OSError as error:
-        why = f"cannot write in {ROOT / FOLDER}: {error.strerror}"
+        why = f"cannot write in {PROJECT / FOLDER}: {error.strerror}"
         if isinstance(error, PermissionError):
             why += f": it is another user's; with sudo, or without {FOLDER}, it works"
     finally:
@@ -136,7 +136,7 @@ def _start_java() -> subprocess.Popen[str]:
     """Begin to write Java's class data, beside the compiler, which keeps one processor busy."""
     return subprocess.Popen(
         [sys.executable, "-m", "testbed.class_data"],
-        cwd=ROOT,
+        cwd=PROJECT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -168,7 +168,7 @@ def obstacle() -> str | None:
     return None
 
 
-def compile_modules(root: Path = ROOT, names: Iterable[str] = MODULES) -> float:
+def compile_modules(root: Path = PROJECT, names: Iterable[str] = MODULES) -> float:
     """Compile modules of the project at `root`; return the seconds that took.
 
     Raises CompilingError.  Processes that run meanwhile keep what they have.

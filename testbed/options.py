@@ -17,7 +17,7 @@ from emulation.scenario.faults import FAULTS
 from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD
-from nodeapp.installation import IS_CHECKOUT, ROOT
+from nodeapp.installation import IS_CHECKOUT, PROJECT
 from nodeapp.parameters import ParameterError, suggestion
 from nodeapp.pubsub.registry import SYSTEMS, typed
 from testbed import completing
@@ -25,7 +25,7 @@ from testbed.display import Terminal
 from testbed.interruption import INTERRUPTED, interruption
 from topologies.catalog import make_scenario, topology_names
 
-HOME = ROOT if IS_CHECKOUT else Path.cwd()
+HOME = PROJECT if IS_CHECKOUT else Path.cwd()
 """Where runs, sweeps and reproductions go: here if the testbed is installed as a package."""
 RUNS = HOME / "runs"
 FAILED, USAGE = 1, 2

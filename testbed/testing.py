@@ -19,9 +19,8 @@ from typing import Annotated, Final
 
 import typer
 
-from emulation.network.processes import PROJECT
 from emulation.scenario.runfolder import RunFolder
-from nodeapp.installation import IS_CHECKOUT
+from nodeapp.installation import IS_CHECKOUT, PROJECT
 from testbed.options import USAGE, console, fail
 
 STYLE: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."))

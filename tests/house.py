@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 
 FLOORS: Final = ("testbed", "spark_analysis", "topologies", "emulation", "capture", "nodeapp")
 """From the top: none imports one above it."""

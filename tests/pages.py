@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 
 
 def page(kind: str) -> str:

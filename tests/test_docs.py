@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from testbed.commands import COMMANDS
 
 DOCS = PROJECT / "docs"

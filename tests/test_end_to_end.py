@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from spark_analysis import sweeps
 
 pytestmark = [pytest.mark.root, pytest.mark.spark]

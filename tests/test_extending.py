@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from capture.decode import FILE_HEADER, decode_records, read_header, record_offsets
-from emulation.network.processes import PROJECT
 from nodeapp import pubsub
+from nodeapp.installation import PROJECT
 from nodeapp.kinds import name_of
 from nodeapp.pubsub import registry
 from testbed.app import app

@@ -12,8 +12,8 @@ from collections import defaultdict
 
 import pytest
 
-from emulation.network.processes import PROJECT
 from emulation.scenario.provenance import PACKAGES
+from nodeapp.installation import PROJECT
 from testbed.compiling import MODULES as COMPILED
 from tests.house import (
     FLOORS,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from emulation.backends.realtime.run import HELPERS
 from emulation.network import warm
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from tests.house import arrows, imports_of, modules
 
 COPYLEFT = "GPL-2.0-only"

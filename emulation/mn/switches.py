@@ -18,8 +18,9 @@ from mininet.node import Controller, OVSSwitch, RemoteController
 
 from emulation.mn.session import ScriptError, Session
 from emulation.network.openvswitch import NEEDED, THREADS, OpenVSwitch, SwitchError, installed
-from emulation.network.processes import PROJECT, accepts_connections, await_condition
+from emulation.network.processes import accepts_connections, await_condition
 from emulation.network.switches import controller
+from nodeapp.installation import PROJECT
 
 PORTS: Final = (6653, 6633)
 """TCP ports of OpenFlow: IANA's, and the one used before it."""

@@ -24,10 +24,10 @@ from typing import Any, Final, Protocol
 import psutil
 
 from capture.process import start_of
+from nodeapp.installation import PROJECT
 
 RUN_VARIABLE: Final = "PUBSUB_TESTBED_RUN"
 STATE: Final = Path("/run/pubsub-testbed")
-PROJECT: Final = Path(__file__).resolve().parents[2]
 GRACE: Final = 3.0
 """Seconds between the request to end and the kill."""
 CONNECTING: Final = 1.0

@@ -30,10 +30,9 @@ from emulation.network.openvswitch import (
     SwitchError,
     installed,
 )
-from emulation.network.processes import PROJECT
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.scenario import Scenario
-from nodeapp.installation import COMMAND, IS_CHECKOUT
+from nodeapp.installation import COMMAND, IS_CHECKOUT, PROJECT
 from nodeapp.kinds import TrafficClass
 
 RYU_PYTHON: Final = PROJECT / ".ryu" / "bin" / "python"

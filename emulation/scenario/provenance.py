@@ -16,9 +16,8 @@ from typing import Final
 
 from capture.process import start_of
 from emulation.scenario.records import CodeRecord, Owner
-from nodeapp.installation import IS_CHECKOUT
+from nodeapp.installation import IS_CHECKOUT, PROJECT
 
-PROJECT: Final = Path(__file__).resolve().parents[2]
 DISTRIBUTION: Final = "pubsub-testbed"
 """Name of the package in pip."""
 PATIENCE: Final = 10.0

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from emulation.backends.base import Backend, BackendError, LiveRun, Observer, lacking
 from emulation.errors import VmError
-from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
@@ -24,6 +23,7 @@ from emulation.vm import tools
 from emulation.vm.machine import Machine
 from emulation.vm.qemu import Share
 from emulation.vm.run import MachineOptions, booted, guest_environment, run_in_vm
+from nodeapp.installation import PROJECT
 
 SUFFIX: Final = "@vm"
 
@@ -127,8 +127,8 @@ class _Kept:
                 self._machine.set_clock()
             code = self._machine.run(
                 command,
-                folder=processes.PROJECT,
-                environment=guest_environment(processes.PROJECT),
+                folder=PROJECT,
+                environment=guest_environment(PROJECT),
                 output=heard.lines,
                 errors=errors.extend,
                 time_limit=self._options.time_limit,

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import IO, Final, Protocol, Self
 
 from emulation.errors import VmError
-from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.records import Record
 from emulation.scenario.runfolder import RunFolder
@@ -38,7 +37,7 @@ from emulation.vm.inputs import NO_SUCH_HARDWARE, PYTHON, SUITE, ImageInputs, in
 from emulation.vm.locks import locked
 from emulation.vm.qemu import pad, start_tied
 from emulation.whole import write_text
-from nodeapp.installation import BUILD
+from nodeapp.installation import BUILD, PROJECT
 
 CHOSEN: Final = "chosen.json"
 """The file with the additions that were chosen last."""
@@ -128,7 +127,7 @@ class Image:
 
 def cache_folder() -> Path:
     """Return the folder of images and logs: `CACHE_VARIABLE`'s, or `.vm` in the project."""
-    return Path(os.environ.get(CACHE_VARIABLE) or processes.PROJECT / ".vm").absolute()
+    return Path(os.environ.get(CACHE_VARIABLE) or PROJECT / ".vm").absolute()
 
 
 def find_image(inputs: ImageInputs | None = None, cache: Path | None = None) -> Image | None:

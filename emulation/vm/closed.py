@@ -33,7 +33,6 @@ from typing import IO, Any, Final
 
 from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
-from emulation.network.processes import PROJECT
 from emulation.vm import qemu
 from emulation.vm.code import pack
 from emulation.vm.kept import TAG, in_memory
@@ -42,6 +41,7 @@ from emulation.vm.machine import Sink
 from emulation.vm.preloaded import DESCRIPTION, FILES
 from emulation.vm.qemu import Bootable
 from emulation.vm.saved import Closed, running, saved
+from nodeapp.installation import PROJECT
 
 SPACE: Final = 1 << 30
 """Most bytes of the job, and of the results; only what they really hold takes memory."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from emulation.errors import VmError
-from emulation.network.processes import PROJECT
 from emulation.network.switches import framework_in
+from nodeapp.installation import PROJECT
 
 SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"

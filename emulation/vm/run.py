@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from emulation.errors import VmError
-from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import closed, code, probe, qemu
@@ -27,6 +26,7 @@ from emulation.vm.machine import Machine, Sink
 from emulation.vm.preloaded import FILES
 from emulation.vm.qemu import Hardware, Share
 from emulation.vm.terminal import interact
+from nodeapp.installation import PROJECT
 
 PASSED_ON: Final = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
 
@@ -85,20 +85,19 @@ def run_in_vm(
         shared = Share(share_rw, (share_target or share_rw).absolute(), readonly=False)
     with booted(observer, shared, options, interrupts) as machine:
         observer.hide()
-        project = processes.PROJECT
-        variables = guest_environment(project)
+        variables = guest_environment(PROJECT)
         if terminal:
             return interact(
                 machine,
                 command,
-                folder=project,
+                folder=PROJECT,
                 environment=variables,
                 interrupts=interrupts,
                 time_limit=options.time_limit,
             )
         return machine.run(
             command,
-            folder=project,
+            folder=PROJECT,
             environment=variables,
             output=output,
             errors=errors,
@@ -162,8 +161,7 @@ def booted(
 
     Raises `VmError`, KeyboardInterrupt.
     """
-    project = processes.PROJECT
-    shares = [Share(project, project, overlay=True)]
+    shares = [Share(PROJECT, PROJECT, overlay=True)]
     shares += [Share(path, path) for path in _folders(options)]
     if shared is not None:
         shares.append(shared)
@@ -172,7 +170,7 @@ def booted(
         note = "KVM" if accelerator == "kvm" else "emulated processor; why: doctor"
         observer.stage(f"booting the virtual machine ({note})")
         hardware = Hardware(accelerator, options.memory, options.processors)
-        packed = code.pack(project, cache)
+        packed = code.pack(PROJECT, cache)
         with Machine(image, hardware, shares, log, interrupts, packed, cache) as machine:
             observer.stage(f"virtual machine is up after {machine.boot_seconds:.1f} s")
             yield machine
@@ -188,7 +186,7 @@ def image_in_use(
     """
     cache = cache_folder()
     image = ensure_image(observer, interrupts=interrupts)
-    compile_project(processes.PROJECT)
+    compile_project(PROJECT)
     with image.held():
         cache = writable(cache)
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from emulation.errors import VmError
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 
 PACKAGES: Final = {
     "mmdebstrap": "mmdebstrap",

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from nodeapp.compiled import COMMAND, FOLDER
-from nodeapp.installation import ROOT
+from nodeapp.installation import PROJECT
 
 SUFFIX: Final = ".jsa"
 FORMAT: Final = 2
@@ -44,7 +44,7 @@ def archive() -> Path | None:
     # An upgrade of Java leaves its path as it was.
     identity = (FORMAT, str(runtime), status.st_mtime_ns, status.st_size, spark.version, jars)
     key = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
-    return ROOT / FOLDER / f"classes-{key}{SUFFIX}"
+    return PROJECT / FOLDER / f"classes-{key}{SUFFIX}"
 
 
 def is_missing() -> bool:

@@ -25,7 +25,7 @@ from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Final
 
-from nodeapp.installation import ROOT
+from nodeapp.installation import PROJECT
 
 _DESCRIBED: Final[Mapping[str, tuple[int | None, str]]] = {
     "nodeapp.parameters.Param": (0, "help"),
@@ -70,7 +70,7 @@ class Code:
 @functools.cache
 def project() -> Sources:
     """Return the modules of the project, as they are at the first call."""
-    return read_sources(ROOT)
+    return read_sources(PROJECT)
 
 
 def read_sources(root: Path) -> Sources:

@@ -12,7 +12,7 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import JavaClass, JavaGateway, JavaMember, JVMView  # type: ignore[import-untyped]
 
-from nodeapp.installation import ROOT
+from nodeapp.installation import PROJECT
 from spark_analysis import scratch
 
 
@@ -27,7 +27,7 @@ def environment(local: bool, python: str) -> Iterator[None]:
     variables = {
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *([inherited] if inherited else [])]),
+        "PYTHONPATH": os.pathsep.join([str(PROJECT), *([inherited] if inherited else [])]),
     }
     if local:
         variables |= {"SPARK_LOCAL_IP": "127.0.0.1", **_home(scratch.lasting())}

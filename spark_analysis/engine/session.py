@@ -35,7 +35,7 @@ from capture.process import low_limits
 from emulation.network.interrupts import undisturbed
 from emulation.network.liveness import IDLE_LIMIT, Watch
 from emulation.network.processes import end_processes, ended
-from nodeapp.installation import ROOT
+from nodeapp.installation import PROJECT
 from spark_analysis import scratch
 from spark_analysis.captures.source import PcapDataSource
 from spark_analysis.engine import class_data
@@ -65,7 +65,7 @@ _JAVA_OPTIONS: Final = (
     "-Darrow.enable_null_check_for_get=false",
 )
 _DRIVER_OPTIONS: Final = (
-    f"-Dlog4j2.configurationFile={(ROOT / 'spark_analysis/engine/log4j2.properties').as_uri()}",
+    f"-Dlog4j2.configurationFile={(PROJECT / 'spark_analysis/engine/log4j2.properties').as_uri()}",
     # A heap that starts small is collected in full at each step of its growth.
     "-Xms1g",
     "-Xmn512m",
@@ -149,7 +149,7 @@ def settings(
         "spark.broadcast.blockSize": "256k",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
-        "spark.executorEnv.PYTHONPATH": str(ROOT),
+        "spark.executorEnv.PYTHONPATH": str(PROJECT),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from nodeapp.installation import ROOT
+from nodeapp.installation import PROJECT
 from spark_analysis.engine.code import read_sources
 from spark_analysis.measures.versions import Files, renewed
 
@@ -22,10 +22,10 @@ def main() -> int:
     ways.add_argument("--renew", action="store_true", help="rows differ: raise versions")
     ways.add_argument("--same-rows", action="store_true", help="rows stay the same: hashes only")
     options = parser.parse_args()
-    files = Files(read_sources(ROOT))
+    files = Files(read_sources(PROJECT))
     failed = False
     for name in files.outdated():
-        path = Path(ROOT, *name.split(".")).with_suffix(".py")
+        path = Path(PROJECT, *name.split(".")).with_suffix(".py")
         if not (options.renew or options.same_rows):
             print(f"{name}: its queries have changed and its version has not: --renew")
             failed = True

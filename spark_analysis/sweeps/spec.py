@@ -38,7 +38,7 @@ from emulation.scenario.faults import FAULTS, FILE, texts_of
 from emulation.scenario.scenario import Scenario
 from emulation.vm.waiting import NOT_IN_REAL_TIME, MachineBackend, all_backends, image_name
 from emulation.workloads.registry import WORKLOAD, workload_class
-from nodeapp.installation import COMMAND, ROOT
+from nodeapp.installation import COMMAND, PROJECT
 from nodeapp.parameters import Parameter, ParameterError, convert, suggestion
 from nodeapp.pubsub.registry import MIDDLEWARE, SYSTEMS
 from spark_analysis.captures import virtual_run
@@ -79,7 +79,7 @@ def _key_in(sources: Sources, topology: str, protocol: str, workload: str, backe
 def is_current(point: RunPoint) -> bool:
     """Return whether the code that a process loads now for a point is that of its key."""
     workload = str(point.settings.get(WORKLOAD, ""))
-    sources = read_sources(ROOT)
+    sources = read_sources(PROJECT)
     if sources == project():
         return True
     try:

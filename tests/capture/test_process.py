@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from capture.process import explained, low_limits
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from tests.soak import ctrl_c, hour, hundred, strangers
 
 STEPS: Final[dict[str, Any]] = {

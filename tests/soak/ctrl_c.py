@@ -24,7 +24,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from emulation.network.processes import PROJECT, await_condition
+from emulation.network.processes import await_condition
+from nodeapp.installation import PROJECT
 from tests.soak.hundred import left, marked, there
 
 FIELD: Final = "roaming_field flooding --nodes 6"

@@ -26,8 +26,8 @@ from typing import Any, Final
 import psutil
 
 from capture.scan import read_header, record_offsets
-from emulation.network.processes import PROJECT
 from emulation.scenario.scenario import Scenario
+from nodeapp.installation import PROJECT
 from tests.soak.hundred import left, marked, there
 
 EVERY: Final = 10.0

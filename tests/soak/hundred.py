@@ -26,7 +26,8 @@ from typing import Any, Final
 import psutil
 
 from capture.scan import read_header, record_offsets
-from emulation.network.processes import PROJECT, STATE
+from emulation.network.processes import STATE
+from nodeapp.installation import PROJECT
 
 MARK: Final = "PUBSUB_SOAK"
 CELLS: Final = (

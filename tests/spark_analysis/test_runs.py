@@ -14,7 +14,7 @@ import pytest
 from emulation.mn import record
 from emulation.mn.record import NETWORK, ScriptRecord
 from emulation.mn.recording import SAMPLES
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from spark_analysis import reports, runs
 from spark_analysis.data_page import page
 from spark_analysis.engine.tables import typed

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import EqualTo
 from typer.testing import CliRunner, Result
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from spark_analysis import stores
 from spark_analysis.captures.files import find_captures
 from spark_analysis.captures.schemas import FRAMES

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 
 SCRIPTS: Final = Path(__file__).parent / "mn_scripts"
 LIMIT: Final = 100

@@ -11,7 +11,7 @@ import time
 
 import psutil
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 
 PROMPT = "testbed> "
 

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from emulation.network.processes import PROJECT
 from emulation.workloads.registry import workload_names
+from nodeapp.installation import PROJECT
 from nodeapp.pubsub.registry import PROTOCOLS
 from testbed.app import app
 from testbed.doctor import Diagnosis, examine

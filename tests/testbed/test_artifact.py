@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from emulation.backends.virtual import run_virtual
-from emulation.network.processes import PROJECT
 from emulation.scenario.provenance import code
 from emulation.scenario.runfolder import RunFolder
+from nodeapp.installation import PROJECT
 from testbed.app import app
 from topologies.catalog import make_scenario
 

@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 import topologies
 from emulation.backends.base import BackendError
 from emulation.backends.virtual import VirtualBackend
-from emulation.network.processes import PROJECT
 from emulation.scenario import provenance
 from emulation.scenario.prompt import Effect, PromptCommand, append
 from emulation.scenario.provenance import code
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import ProtocolSpec, Scenario
+from nodeapp.installation import PROJECT
 from spark_analysis.report import scenario_text
 from testbed.app import app
 from tests.emulation.network.test_fidelity import verdict as measured

@@ -17,7 +17,7 @@ from typing import Final
 import psutil
 import pytest
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 
 pytestmark = pytest.mark.root
 

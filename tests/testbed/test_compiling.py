@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from nodeapp import compiled
-from nodeapp.installation import ROOT
+from nodeapp.installation import PROJECT
 from spark_analysis.engine import class_data
 from testbed import compiling
 from testbed.compiling import MODULES, CompilingError, closure, compile_modules
@@ -31,7 +31,7 @@ def project(root: Path) -> Path:
     package.mkdir(parents=True)
     (root / "__init__.py").touch()  # as where the testbed is installed
     for name in ("__init__.py", "compiled.py", "geometry.py", "installation.py"):
-        shutil.copy(ROOT / "nodeapp" / name, package)
+        shutil.copy(PROJECT / "nodeapp" / name, package)
     (package / "host_range.py").write_text("RANGE = 250.0\n")
     source = (package / "geometry.py").read_text()
     first = "from __future__ import annotations\n"
@@ -102,7 +102,7 @@ def test_code_of_another_python_is_not_used(tmp_path: Path) -> None:
 
 def test_a_compiled_module_depends_on_what_it_imports() -> None:
     files = [f"{name.replace('.', '/')}.py" for name in MODULES]
-    sources = closure(ROOT, files)
+    sources = closure(PROJECT, files)
     assert set(files) < set(sources)
     assert {"emulation/radio/spec.py", "emulation/radio/delivery.py"} < set(sources)
     assert not any("pubsub" in name for name in sources)

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from typer.main import get_command
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from testbed.app import app
 from testbed.completion import SHELLS, completions
 

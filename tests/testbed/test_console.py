@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from emulation.network.processes import PROJECT
 from emulation.scenario.faults import make_faults
 from emulation.scenario.runfolder import read_run
+from nodeapp.installation import PROJECT
 from tests.testbed.terminal import PROMPT, Terminal
 
 pytestmark = pytest.mark.root

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from spark_analysis.scratch import TOLD_BY_JAVA
 from tests.processes import lives
 

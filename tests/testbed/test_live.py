@@ -29,11 +29,12 @@ from emulation.backends.virtual import run_virtual
 from emulation.mn import record
 from emulation.mn.record import NETWORK, ScriptRecord
 from emulation.mn.recording import SAMPLES
-from emulation.network.processes import PROJECT, await_condition
+from emulation.network.processes import await_condition
 from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
+from nodeapp.installation import PROJECT
 from testbed.app import app
 from testbed.live import captures as live_captures
 from testbed.live.captures import Growing

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 
 PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
 

@@ -17,9 +17,10 @@ import pytest
 from typer.testing import CliRunner
 
 from emulation.mn import record
-from emulation.network.processes import PROJECT, STATE
+from emulation.network.processes import STATE
 from emulation.scenario import prompt
 from emulation.scenario.runfolder import RunFolder
+from nodeapp.installation import PROJECT
 from spark_analysis import runs
 from spark_analysis.measures.script import read_records
 from spark_analysis.script_reports import SCRIPT_TABLES, read, write

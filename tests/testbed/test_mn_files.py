@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from emulation.mn.missing import programs_of
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from tests.testbed.mn_runs import LIMIT, SCRIPTS, mn, run_folder
 
 

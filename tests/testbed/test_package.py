@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from emulation.network.processes import PROJECT
-from nodeapp.installation import program_of
+from nodeapp.installation import PROJECT, program_of
 
 SOURCES = ("setup.py", "pyproject.toml", "README.md", "LICENSES")
 FOLDERS = ("testbed", "topologies", "nodeapp", "emulation", "capture", "spark_analysis")

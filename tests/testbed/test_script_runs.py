@@ -15,10 +15,10 @@ from emulation.mn import record
 from emulation.mn.record import NETWORK, ScriptRecord
 from emulation.mn.recording import SAMPLES
 from emulation.mn.session import LIMITS
-from emulation.network.processes import PROJECT
 from emulation.scenario.provenance import this_process
 from emulation.scenario.records import Fidelity, Owner
 from emulation.scenario.runfolder import RunFolder
+from nodeapp.installation import PROJECT
 from spark_analysis.script_reports import SCRIPT_TABLES, write
 from testbed import clean as clean_command
 from testbed.app import app

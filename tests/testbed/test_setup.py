@@ -18,7 +18,8 @@ from typing import Final
 
 import pytest
 
-from emulation.network.processes import PROJECT, await_condition
+from emulation.network.processes import await_condition
+from nodeapp.installation import PROJECT
 from testbed.completing import ASKS
 
 SCRIPT: Final = "run_testbed.sh"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 
 TOOLS: Final = ("iw", "iwconfig", "wpa_cli", "hostapd_cli")
 

@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from emulation.backends.defects import AT_ONCE, DefectLogs, Defects
-from emulation.network.processes import PROJECT, StateFolder
+from emulation.network.processes import StateFolder
 from emulation.scenario.runfolder import RunFolder
+from nodeapp.installation import PROJECT
 from nodeapp.pubsub.flooding import Flooding
 from testbed.app import app
 

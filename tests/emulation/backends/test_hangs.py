@@ -24,8 +24,9 @@ from emulation.backends.tap import TapBackend
 from emulation.mobility.trajectory import Waypoint
 from emulation.network import processes, switches
 from emulation.network.interrupts import Interrupts
-from emulation.network.processes import PROJECT, StateFolder, await_condition
+from emulation.network.processes import StateFolder, await_condition
 from emulation.scenario.runfolder import RunFolder
+from nodeapp.installation import PROJECT
 from tests.emulation.backends.test_tap import (
     QUIET,
     Recorded,

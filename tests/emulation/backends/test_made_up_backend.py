@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from emulation.backends import registry
-from emulation.network.processes import PROJECT
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
+from nodeapp.installation import PROJECT
 from testbed.app import app
 from tests.emulation.mesh_lab import notified
 from tests.pages import example

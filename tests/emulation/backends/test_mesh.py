@@ -20,9 +20,10 @@ from emulation.backends.tap import TapBackend, TapRun
 from emulation.mobility.trajectory import Waypoint
 from emulation.network import switches
 from emulation.network.interrupts import Interrupts
-from emulation.network.processes import PROJECT, await_condition, running, sweep
+from emulation.network.processes import await_condition, running, sweep
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
+from nodeapp.installation import PROJECT
 from testbed.prompt.console import Console
 from tests.emulation.backends.test_tap import Recorded, traces_left
 from tests.emulation.mesh_lab import (

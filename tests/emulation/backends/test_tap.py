@@ -24,7 +24,6 @@ from emulation.media.control import ControlError
 from emulation.media.device import LEAST_QUEUE
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import (
-    PROJECT,
     RUN_VARIABLE,
     STATE,
     await_condition,
@@ -33,6 +32,7 @@ from emulation.network.processes import (
 )
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import ProtocolSpec, Scenario
+from nodeapp.installation import PROJECT
 from tests.benchmarks.node_startup import footprint
 from topologies.catalog import make_scenario
 

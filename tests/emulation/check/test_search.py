@@ -22,9 +22,9 @@ from emulation.check.properties.registry import property_named, property_names
 from emulation.check.search import Chunk, Counterexample, Search
 from emulation.check.story import story
 from emulation.errors import ScenarioError
-from emulation.network.processes import PROJECT
 from emulation.scenario.faults import Kind, make_faults
 from nodeapp.events import Event
+from nodeapp.installation import PROJECT
 from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.base import Promises, Service
 from nodeapp.pubsub.registry import service_of

@@ -14,7 +14,7 @@ import pytest
 
 from capture.namespaces import network_namespace
 from emulation.media import rtnetlink
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 
 MAC = "02:00:00:00:00:07"
 

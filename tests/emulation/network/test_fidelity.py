@@ -11,8 +11,8 @@ import pytest
 
 from emulation.network import fidelity
 from emulation.network.fidelity import CpuSampler, assess, percentile
-from emulation.network.processes import PROJECT
 from emulation.scenario.records import Fidelity
+from nodeapp.installation import PROJECT
 
 
 def verdict(**changes: Any) -> Fidelity:

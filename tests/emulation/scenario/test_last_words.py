@@ -16,10 +16,11 @@ from typer.testing import CliRunner
 
 from capture.process import start_of
 from emulation.backends.tap import TapBackend
-from emulation.network.processes import PROJECT, await_condition
+from emulation.network.processes import await_condition
 from emulation.scenario import provenance
 from emulation.scenario.records import Ended
 from emulation.scenario.runfolder import RESERVED, RunFolder, read_run
+from nodeapp.installation import PROJECT
 from testbed import clean as clean_command
 from testbed.app import app
 from tests.emulation.backends.test_tap import Recorded, quiet

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from emulation.network.processes import PROJECT
 from emulation.vm.build import CACHE_VARIABLE, Image, cache_folder, ensure_image
 from emulation.vm.code import pack
 from emulation.vm.inputs import inputs_of
 from emulation.vm.machine import Machine
 from emulation.vm.qemu import Hardware, Share
 from emulation.vm.run import compile_project
+from nodeapp.installation import PROJECT
 
 ADDITIONS = Path(__file__).parent / "additions"
 """What a user may add to an image: the one image of the tests has it."""

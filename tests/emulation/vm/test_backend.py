@@ -15,12 +15,12 @@ import pytest
 from emulation.backends.base import BackendError
 from emulation.backends.virtual import VirtualBackend
 from emulation.errors import VmError
-from emulation.network.processes import PROJECT
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.vm import backend as module
 from emulation.vm.backend import GuestBackend
 from emulation.vm.qemu import Share
+from nodeapp.installation import PROJECT
 from topologies.catalog import make_scenario
 
 Guest = Callable[[Any], int]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from emulation.errors import VmError
 from emulation.network.interrupts import Interrupts
-from emulation.network.processes import PROJECT, await_condition
+from emulation.network.processes import await_condition
 from emulation.vm import tools
 from emulation.vm.build import (
     CACHE_VARIABLE,
@@ -30,6 +30,7 @@ from emulation.vm.build import (
     find_image,
 )
 from emulation.vm.inputs import ImageInputs, inputs_of
+from nodeapp.installation import PROJECT
 from testbed.app import app
 from tests.emulation.vm.conftest import Stages
 from tests.processes import hang

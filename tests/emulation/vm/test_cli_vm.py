@@ -16,8 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from emulation.network.processes import PROJECT, await_condition
+from emulation.network.processes import await_condition
 from emulation.vm.build import Image
+from nodeapp.installation import PROJECT
 from tests.testbed.test_app import invoke
 
 TESTBED = [sys.executable, "-m", "testbed"]

@@ -17,9 +17,9 @@ from scapy.utils import PcapReader
 
 from capture.radiotap import ACK, BEACON, CONTROL, DATA, MANAGEMENT, decode_air
 from capture.scan import AIR, RADIOTAP, read_header, record_offsets
-from emulation.network.processes import PROJECT
 from emulation.scenario.scenario import Scenario
 from emulation.vm.build import Image
+from nodeapp.installation import PROJECT
 from nodeapp.kinds import CommonKind
 from nodeapp.wire import WireError, decode
 from spark_analysis import sweeps

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from emulation.network.processes import PROJECT
 from emulation.vm.build import Image, cache_folder
 from emulation.vm.closed import run_closed
+from nodeapp.installation import PROJECT
 from tests.hwsim import has_hwsim
 
 TESTS = (

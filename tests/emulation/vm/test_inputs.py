@@ -11,7 +11,6 @@ import pytest
 
 from emulation.backends.base import BackendError, Unwatched
 from emulation.errors import VmError
-from emulation.network.processes import PROJECT
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import mirror
 from emulation.vm.inputs import (
@@ -24,6 +23,7 @@ from emulation.vm.inputs import (
 )
 from emulation.vm.systems import NO_WHEELS, systems
 from emulation.vm.waiting import MachineBackend, lacks
+from nodeapp.installation import PROJECT
 from topologies.catalog import make_scenario
 
 

@@ -13,11 +13,12 @@ import psutil
 import pytest
 
 from emulation.errors import VmError
-from emulation.network.processes import PROJECT, await_condition
+from emulation.network.processes import await_condition
 from emulation.vm.build import Image, cache_folder
 from emulation.vm.kept import FOLDER, NAMES
 from emulation.vm.machine import Machine
 from emulation.vm.qemu import Hardware, Share
+from nodeapp.installation import PROJECT
 from tests.emulation.vm.conftest import machine_with
 
 pytestmark = [pytest.mark.vm, pytest.mark.root]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.network.processes import PROJECT
 from nodeapp.host import Position
+from nodeapp.installation import PROJECT
 from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.over_gpsr import BrokerGpsr
 from nodeapp.routing.neighbours import Neighbours, decode_hello, encode_hello

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from nodeapp.installation import ROOT
+from nodeapp.installation import PROJECT
 from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.pubsub.rendezvous_cell import CellKind
 from nodeapp.routing.cell_wire import CellRoute
@@ -412,7 +412,7 @@ print([row.kind for row in spark.read.format("pcap").load(sys.argv[1]).collect()
 def test_a_session_of_anybody_knows_the_source(capture: Path, tmp_path: Path) -> None:
     packages = tmp_path / "site-packages"
     packages.mkdir()
-    (packages / "pyspark_pcap").symlink_to(ROOT / "spark_analysis/captures/pyspark_pcap")
+    (packages / "pyspark_pcap").symlink_to(PROJECT / "spark_analysis/captures/pyspark_pcap")
     kinds = [row["kind"] for row in rows(capture, ["kind"])]
     assert kinds
     done = subprocess.run(

@@ -22,7 +22,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (home / name).parent.mkdir(parents=True)
         (home / name).touch()
     monkeypatch.setenv("JAVA_HOME", str(home))
-    monkeypatch.setattr(class_data, "ROOT", tmp_path)
+    monkeypatch.setattr(class_data, "PROJECT", tmp_path)
     return home
 
 

@@ -20,7 +20,7 @@ from py4j.java_gateway import (  # type: ignore[import-untyped]
 from py4j.protocol import ERROR  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from spark_analysis.engine import class_data
 from spark_analysis.engine.session import (
     SOCKET_FOLDER,

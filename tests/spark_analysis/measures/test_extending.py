@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from emulation.network.processes import PROJECT
 from nodeapp.compiled import FOLDER
+from nodeapp.installation import PROJECT
 from spark_analysis.report.quantities import number
 from tests.pages import example
 from tests.spark_analysis.report.pages import Page

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from spark_analysis.engine.code import Module, Sources, read_sources
 from spark_analysis.measures import versions
 from spark_analysis.measures.registry import MEASURES

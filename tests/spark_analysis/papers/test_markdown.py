@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from spark_analysis.papers.answer import Sentence, mean, verdict
 from spark_analysis.papers.appendix import APPENDIX
 from spark_analysis.papers.claims import CLOSED_FORM, Claim, Comparison, at_least, at_most

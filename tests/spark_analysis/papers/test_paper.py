@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from emulation.network.processes import PROJECT
+from nodeapp.installation import PROJECT
 from spark_analysis.engine.code import closure, project
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers import registry
