@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +13,11 @@ from emulation.radio.faults import RadioFaults
 from emulation.radio.losses import LossLog
 from emulation.radio.medium import Medium
 from emulation.scenario.scenario import Scenario
-from emulation.virtual.channel import Carried, Hand, Unacknowledged
+from emulation.virtual.channel import Carried, Channel, Hand, Unacknowledged
 
 
-class AdHocChannel:
-    """The `Channel` of a scenario without access points; a radio's index is its node's."""
+class AdHocChannel(Channel):
+    """The channel of a scenario without access points; a radio's index is its node's."""
 
     reports_links = True
 
@@ -27,17 +25,17 @@ class AdHocChannel:
         self._hand = hand
         self._unacknowledged = unacknowledged
         rng = random.Random(f"{scenario.seed}/medium")
-        self.medium = Medium(scenario.radio, len(scenario.nodes), rng, self._sent)
+        self.medium: Medium = Medium(scenario.radio, len(scenario.nodes), rng, self._sent)
         names = {node.name: index for index, node in enumerate(scenario.nodes)}
         self._names = list(names)
         energy = metered(self.medium, len(names))
         self.faults = RadioFaults([(self.medium, names)], energy)
         # The medium's own methods, to save a call per packet.
-        self.transmit: Callable[[float, int, int, int, Carried], object] = self.medium.transmit
+        self.transmit = self.medium.transmit
         if scenario.radio.queue_order == "routing-first":
             self.transmit = self._transmit_by_class
         self.next_delivery = self.medium.next_delivery
-        self.deliver: Callable[[Delivery], None] = self._deliver
+        self.deliver = self._deliver
 
     def _transmit_by_class(
         self, now: float, source: int, destination: int, size: int, carried: Carried
@@ -70,10 +68,6 @@ class AdHocChannel:
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
         self.medium.set_positions(xy)
-
-    def exported(self) -> dict[str, Any] | None:
-        """Return None: there are no access points."""
-        return None
 
     def _sent(self, status: Status) -> bool:
         if status.acknowledged:

@@ -14,7 +14,7 @@ metres, sizes bytes of the Ethernet frame.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,56 +74,49 @@ has its turn before anything else happens.
 """
 
 
-class Channel(Protocol):
+class Channel:
     """Carries packets between nodes; given the same calls it does the same, to the bit.
 
     The channel has no clock of its own: time passes in `next_delivery` only.
     """
 
-    @property
-    def medium(self) -> Medium | None:
-        """The medium of the stations' radios; None: they are hosts on a switch."""
+    medium: Medium | None = None
+    """The medium of the stations' radios; None: they are hosts on a switch."""
+    faults: RadioFaults
+    """Begins and ends faults of its radios."""
+    reports_links: bool
+    """Whether it reports unicasts that their destination did not acknowledge."""
+    transmit: Callable[[float, int, int, int, Carried], object]
+    """`transmit(now, source, destination, size, carried)`: send a packet of a node.
 
-    @property
-    def faults(self) -> RadioFaults:
-        """Begins and ends faults of its radios."""
+    `destination` is a node or `emulation.radio.medium.BROADCAST`.
+    """
+    next_delivery: Callable[[float], Delivery | None]
+    """`next_delivery(until)`: let time pass until something arrives, and return it.
 
-    @property
-    def reports_links(self) -> bool:
-        """Whether it reports unicasts that their destination did not acknowledge."""
-
-    @property
-    def transmit(self) -> Callable[[float, int, int, int, Carried], object]:
-        """`transmit(now, source, destination, size, carried)`: send a packet of a node.
-
-        `destination` is a node or `emulation.radio.medium.BROADCAST`.
-        """
-
-    @property
-    def next_delivery(self) -> Callable[[float], Delivery | None]:
-        """`next_delivery(until)`: let time pass until something arrives, and return it.
-
-        None if `until` comes first, or if an `Unacknowledged` returned True.
-        """
-
-    @property
-    def deliver(self) -> Callable[[Delivery], None]:
-        """`deliver(delivery)`: hand the last result of `next_delivery` to its receivers."""
+    None if `until` comes first, or if an `Unacknowledged` returned True.
+    """
+    deliver: Callable[[Delivery], None]
+    """`deliver(delivery)`: hand the last result of `next_delivery` to its receivers."""
 
     def listen(self, node: int, hand: Hand) -> bool:
         """Have `hand` called with packets for others that a node decodes.
 
-        Return False if this channel cannot.  All nodes give the same `hand`, before time passes.
+        Return False where none arrive: behind a switch or an access point.  All nodes give the same
+        `hand`, before time passes.
         """
+        return False
 
     def log_losses(self, log: LossLog) -> None:
-        """Log packets that do not arrive."""
+        """Log packets that do not arrive; cables lose none."""
 
     def withdraw(self, node: int, to: int) -> list[Carried]:
         """Take back a node's queued packets for another; empty if that is impossible."""
+        return []
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
-        """Set the nodes' positions: an array (N, 2) of metres."""
+        """Set the nodes' positions, if they count: an array (N, 2) of metres."""
 
     def exported(self) -> dict[str, Any] | None:
         """Return the flow counters of the access points so far; None if there are none."""
+        return None

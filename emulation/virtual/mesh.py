@@ -30,9 +30,9 @@ from emulation.network.controller.flows import (
 from emulation.radio.delivery import Delivery
 from emulation.radio.losses import LossLog
 from emulation.radio.mac import octets
-from emulation.radio.medium import BROADCAST
+from emulation.radio.medium import BROADCAST, Medium
 from emulation.scenario.scenario import Scenario
-from emulation.virtual.channel import Carried, Hand
+from emulation.virtual.channel import Carried, Channel, Hand
 from emulation.virtual.clock import Clock
 from emulation.virtual.packets import mac_of
 from emulation.virtual.recording import VirtualRecorder, unix_ns
@@ -44,8 +44,8 @@ from nodeapp.wire import traffic_class
 TO_ALL: Final = b"\xff" * 6
 
 
-class MeshChannel:
-    """The `Channel` of a scenario with access points: two media, and all bridges.
+class MeshChannel(Channel):
+    """The channel of a scenario with access points: two media, and all bridges.
 
     It calls `hand` for frames that arrive at nodes, reports frames on the access points' radio
     ports to `recorder`, and has `clock` call it for every scan of the stations.
@@ -84,7 +84,8 @@ class MeshChannel:
             scenario.association.hysteresis_db,
             lambda purpose: random.Random(f"{scenario.seed}/{purpose}"),
         )
-        self.medium, self._mesh = self.cells.access.medium, self.cells.mesh.medium
+        self.medium: Medium = self.cells.access.medium
+        self._mesh = self.cells.mesh.medium
         self._mesh.set_positions(self._positions)
         names = [nodes[index].name for index in self._stations] + [point.name for point in points]
         self._names = names
@@ -103,18 +104,10 @@ class MeshChannel:
 
     # Called by the simulation.
 
-    def listen(self, node: int, hand: Hand) -> bool:
-        """Return False: stations do not send to each other directly."""
-        return False
-
     def log_losses(self, log: LossLog) -> None:
         """Log what stations and access points lose."""
         self.medium.losses.log = log.of(self._names, _datagram)
         self._mesh.losses.log = log.of(self._names[len(self._stations) :], _datagram)
-
-    def withdraw(self, node: int, to: int) -> list[Carried]:
-        """Return nothing: without reports of broken links nothing is taken back."""
-        return []
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
         """Set the stations' positions; access points stay, and wired nodes have no radio."""
