@@ -20,29 +20,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from capture.scan import (
-    FILE_HEADER,
-    RECORD_HEADER,
-    Buffer,
-    PcapError,
-    PcapHeader,
-    as_bytes,
-    read_header,
-    record_offsets,
-)
+from capture.scan import RECORD_HEADER, Buffer, PcapHeader, as_bytes
 from nodeapp.pubsub.registry import kinds
 from nodeapp.wire import CLIENT_PORT, HEADER_LENGTH, MAX_BODY, NODE_PORT, VERSION
-
-__all__ = [
-    "COLUMNS",
-    "FILE_HEADER",
-    "RECORD_HEADER",
-    "PcapError",
-    "PcapHeader",
-    "decode_records",
-    "read_header",
-    "record_offsets",
-]
 
 Columns = dict[str, npt.NDArray[Any]]
 

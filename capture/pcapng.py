@@ -21,20 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from capture.files import SNAP_LENGTH
-from capture.scan import (
-    ETHERNET,
-    RECORD_HEADER,
-    Buffer,
-    PcapError,
-    PcapHeader,
-    as_bytes,
-)
+from capture.scan import ETHERNET, PCAPNG, RECORD_HEADER, Buffer, PcapError, PcapHeader, as_bytes
 
 Numbers = npt.NDArray[np.int64]
 
-MAGIC: Final = b"\x0a\x0d\x0d\x0a"
-"""What a section, and so the file, begins with in either byte order."""
-_SECTION: Final = int.from_bytes(MAGIC, "little")
+_SECTION: Final = int.from_bytes(PCAPNG, "little")
 _INTERFACE, _SIMPLE, _ENHANCED = 1, 3, 6
 _SHORTEST: Final = {_SECTION: 28, _INTERFACE: 20, _SIMPLE: 16, _ENHANCED: 32}
 """Bytes of blocks without options and packet; others have type and length, twice."""
@@ -74,7 +65,7 @@ class Packets(NamedTuple):
         for offset, block in self.described:
             if offset >= start:
                 break
-            if block.startswith(MAGIC):
+            if block.startswith(PCAPNG):
                 kept.clear()
             kept.append(block)
         return b"".join(kept)
@@ -90,7 +81,7 @@ class _Interface(NamedTuple):
 
 
 def read_packets(buffer: Buffer, wanted: int = ETHERNET) -> Packets:
-    """Return the packets of a file that begins with `MAGIC`.
+    """Return the packets of a file that begins with `PCAPNG`.
 
     Raises `PcapError` if not even its first block is whole, or a packet is of a link type other
     than `wanted`.

@@ -44,7 +44,8 @@ _MAGIC: Final = {
     b"\x4d\x3c\xb2\xa1": ("<", True),
     b"\xa1\xb2\x3c\x4d": (">", True),
 }
-_PCAPNG: Final = b"\x0a\x0d\x0d\x0a"
+PCAPNG: Final = b"\x0a\x0d\x0d\x0a"
+"""What a section of a pcapng file, and so the file, begins with in either byte order."""
 
 CURSORS: Final = 512
 """Most cursors that step together; they share the cost of a NumPy call."""
@@ -92,7 +93,7 @@ def read_header(buffer: Buffer, wanted: int = ETHERNET) -> PcapHeader:
     """
     head = bytes(as_bytes(buffer)[:FILE_HEADER])
     magic = head[:4]
-    if magic == _PCAPNG:
+    if magic == PCAPNG:
         raise PcapError(
             "is a pcapng file, not a pcap capture: convert it with `editcap -F nsecpcap`"
         )
@@ -111,17 +112,16 @@ def read_header(buffer: Buffer, wanted: int = ETHERNET) -> PcapHeader:
 
 
 def record_offsets(
-    buffer: Buffer, header: PcapHeader, start: int = FILE_HEADER, end: int | None = None
+    buffer: Buffer, header: PcapHeader, start: int = FILE_HEADER
 ) -> tuple[Offsets, int, str | None]:
-    """Return (offsets of the whole records that start in [start, end), stop, reason).
+    """Return (offsets of the whole records from `start` on, stop, reason).
 
-    `start` must be where a record starts, or the end of the buffer; `end` is the length of the
-    buffer unless given, and the last record may reach beyond it.  `stop` is where the next record
-    starts, and `reason` is None; or `stop` is the start of a record that is cut off or damaged,
-    and `reason` says so.
+    `start` must be where a record starts, or the end of the buffer.  `stop` is the end of the
+    buffer, and `reason` is None; or `stop` is the start of a record that is cut off or damaged, and
+    `reason` says so.
     """
     chain = _Chain(as_bytes(buffer), header)
-    end = chain.size if end is None else min(end, chain.size)
+    end = chain.size
     guesses = _guesses(chain, start, end)
     if len(guesses) < _FEW:
         records, stop, reason = chain.follow(start, end)

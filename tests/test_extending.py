@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from capture.decode import FILE_HEADER, decode_records, read_header, record_offsets
+from capture.decode import decode_records
+from capture.scan import FILE_HEADER, read_header, record_offsets
 from nodeapp import pubsub
 from nodeapp.installation import PROJECT
 from nodeapp.kinds import name_of

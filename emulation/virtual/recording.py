@@ -23,9 +23,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from capture.decode import Columns, decode_records, read_header
+from capture.decode import Columns, decode_records
 from capture.files import RECORD, pcap_header, pcap_record
-from capture.scan import ETHERNET
+from capture.scan import ETHERNET, read_header
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario

@@ -103,7 +103,8 @@ def load(module: str, *parameters: str) -> None:
 
 def frames(capture: Path) -> Counter[int]:
     # NumPy takes seconds to load on an emulated processor, and most steps do not need it.
-    from capture.decode import decode_records, read_header, record_offsets
+    from capture.decode import decode_records
+    from capture.scan import read_header, record_offsets
 
     data = capture.read_bytes()
     header = read_header(data)

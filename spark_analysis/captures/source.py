@@ -47,9 +47,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from capture.decode import decode_records
-from capture.pcapng import MAGIC, Packets, as_pcap, read_packets
+from capture.pcapng import Packets, as_pcap, read_packets
 from capture.scan import (
     FILE_HEADER,
+    PCAPNG,
     PcapError,
     PcapHeader,
     read_header,
@@ -190,7 +191,7 @@ def _follow(capture: Capture) -> _Followed:
         raise PcapError("is not an ordinary file")
     with capture.path.open("rb") as file:
         head = file.read(FILE_HEADER)
-        header = None if head.startswith(MAGIC) else read_header(head, capture.linktype)
+        header = None if head.startswith(PCAPNG) else read_header(head, capture.linktype)
         data = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
     if header is None:
         packets = read_packets(data, capture.linktype)
@@ -389,7 +390,7 @@ def load_slice(part: CaptureSlice) -> LoadedSlice | None:
     try:
         with capture.path.open("rb") as file:
             head = file.read(FILE_HEADER)
-            if head.startswith(MAGIC):
+            if head.startswith(PCAPNG):
                 file.seek(part.start if part.context else 0)
                 rest = np.fromfile(file, np.uint8, part.end - file.tell())
                 data = np.concatenate((np.frombuffer(part.context, np.uint8), rest))

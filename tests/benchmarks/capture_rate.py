@@ -19,7 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from capture.decode import decode_records, read_header, record_offsets
+from capture.decode import decode_records
+from capture.scan import read_header, record_offsets
 from nodeapp.kinds import CommonKind
 from nodeapp.wire import Frame
 from tests.capture.lab import Recording, lab, recording, until

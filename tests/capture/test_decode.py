@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scapy.layers.l2 import Ether
 
 from capture import decode
-from capture.decode import COLUMNS, Columns, decode_records, read_header, record_offsets
+from capture.decode import COLUMNS, Columns, decode_records
 from capture.layers import PubSub
+from capture.scan import read_header, record_offsets
 from nodeapp import wire
 from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.registry import kinds

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capture.decode import decode_records
-from capture.pcapng import MAGIC, as_pcap, read_packets
-from capture.scan import RECORD_HEADER, PcapError, read_header, record_offsets
+from capture.pcapng import as_pcap, read_packets
+from capture.scan import PCAPNG, RECORD_HEADER, PcapError, read_header, record_offsets
 from nodeapp.kinds import CommonKind
 from nodeapp.wire import Frame
 from tests.capture.packets import (
@@ -41,7 +41,7 @@ SHIFTS = st.none() | st.integers(-(10**6), 10**6) | st.integers(-(2**63), 2**63 
 def rows(data: bytes) -> dict[str, list[object]]:
     """Return what is decoded of a file in either format, with the packets themselves."""
     octets = np.frombuffer(data, np.uint8).copy()
-    if data.startswith(MAGIC):
+    if data.startswith(PCAPNG):
         packets = read_packets(octets)
         offsets, header = packets.offsets, as_pcap(octets, packets, 1)
     else:
@@ -192,9 +192,9 @@ def test_a_packet_that_contradicts_itself_ends_the_file(written: bytes, reason: 
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (MAGIC, "is truncated: the block at byte 0 is cut off"),
+        (PCAPNG, "is truncated: the block at byte 0 is cut off"),
         (section()[:20], "is truncated: the block at byte 0 is cut off"),
-        (MAGIC + bytes(60), "is damaged: no byte order at byte 8"),
+        (PCAPNG + bytes(60), "is damaged: no byte order at byte 8"),
         (block(0x0A0D0D0A, b"\x4d\x3c\x2b\x1a"), "is damaged: the block at byte 0 claims 16 bytes"),
         (
             section() + interface() + interface(linktype=127) + enhanced(HELLO, 1, number=1),

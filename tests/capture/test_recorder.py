@@ -18,9 +18,9 @@ import pytest
 from scapy.utils import RawPcapReader
 
 from capture import recorder as recorder_module
-from capture.decode import Columns, decode_records, read_header, record_offsets
+from capture.decode import Columns, decode_records
 from capture.files import shared_sizes
-from capture.scan import RADIOTAP
+from capture.scan import RADIOTAP, read_header, record_offsets
 from nodeapp.kinds import ClientKind, CommonKind
 from nodeapp.wire import CLIENT_PORT, Frame
 from tests.capture.lab import Lab, lab, recording, run, until

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capture.decode import COLUMNS, decode_records, read_header, record_offsets
+from capture.decode import COLUMNS, decode_records
+from capture.scan import read_header, record_offsets
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.virtual import recording
