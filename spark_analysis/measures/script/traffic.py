@@ -12,6 +12,7 @@ import pandas as pd
 from capture.fields import Fields
 from capture.radiotap import DATA, decode_air
 from capture.scan import RADIOTAP, RECORD_HEADER, as_bytes, read_header, record_offsets
+from emulation.radio.airtime import ETHERNET_HEADER
 from emulation.radio.mac import mac_number
 from spark_analysis.captures.schemas import DOUBLE, LONG, STRING, column
 from spark_analysis.engine.pandas_rows import tuples
@@ -27,8 +28,6 @@ from spark_analysis.report.figures import Drawing, empty_drawing
 from spark_analysis.report.quantities import count, number, quantity
 from spark_analysis.report.text_table import TextTable
 
-ETHERNET: Final = 14
-"""Bytes of an Ethernet header."""
 SIGNAL_AT: Final = 22
 """Offset of the level in a monitor's radiotap header."""
 GROUP: Final = "everybody"
@@ -73,7 +72,7 @@ def traffic_and_links(folder: Path, network: Mapping[str, Any]) -> tuple[pd.Data
     traffic, links = [], []
     for path in sorted(folder.glob("*.pcap")):
         try:
-            records = read_records(path, ETHERNET)
+            records = read_records(path, ETHERNET_HEADER)
         except (OSError, ValueError):
             continue
         frame = Fields(records.data, records.offsets + RECORD_HEADER)
