@@ -33,7 +33,6 @@ from emulation.scenario.provenance import code
 from emulation.whole import whole, write_text
 from spark_analysis.engine.code import Module, closure, key_of, project
 from spark_analysis.engine.session import plain_errors, spark_session
-from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.folder import RESULTS, alone
 from spark_analysis.sweeps.spec import Point, SpecError, SweepError
 from spark_analysis.sweeps.sweep import Progress
@@ -44,8 +43,7 @@ from spark_analysis.sweeps.tasks import (
     failed,
     failure,
     note_failure,
-    run_job,
-    stopped,
+    run_jobs,
 )
 
 ROWS: Final = "rows.json"
@@ -196,7 +194,11 @@ def task(point: ComputedPoint, folder: Path) -> PointTask:
 
 def is_computed(point: ComputedPoint, folder: Path) -> bool:
     """Return whether the rows of a point are there."""
-    return (task(point, folder).folder / ROWS).exists()
+    return _has_rows(task(point, folder).folder)
+
+
+def _has_rows(folder: Path) -> bool:
+    return (folder / ROWS).exists()
 
 
 def run_computed(
@@ -235,7 +237,7 @@ def _run_computed(
 
     def report(doing: str) -> None:
         lost = sum(failed(point_task.folder) for point_task in tasks)
-        ended = lost + sum((point_task.folder / ROWS).exists() for point_task in tasks)
+        ended = lost + sum(_has_rows(point_task.folder) for point_task in tasks)
         progress(Progress(doing, done + ended, lost, len(plan)))
 
     for point_task in tasks:  # of an earlier attempt
@@ -247,28 +249,12 @@ def _run_computed(
     elif tasks:
         report("starting Spark")
         with spark_session(master) as spark, plain_errors():
-            await_workers(spark.sparkContext, report)
-            _run(spark.sparkContext, tasks, report)
+            context = spark.sparkContext
+            await_workers(context, report)
+            partitions = SHARE * max(context.defaultParallelism, 1)
+            run_jobs(context, tasks, report, _has_rows, partitions)
     report("computed")
     return _collect(plan, folder)
-
-
-def _run(context: Any, tasks: Sequence[PointTask], report: Callable[[str], None]) -> None:
-    """Run tasks as a job; if that ends early, run each unfinished one as a job of its own."""
-    try:
-        partitions = SHARE * max(context.defaultParallelism, 1)
-        with plain_errors():
-            run_job(context, tasks, report, partitions)
-    except AnalysisError as error:
-        if stopped(context):
-            raise
-        if len(tasks) == 1:
-            why = f"its process was lost, perhaps for want of memory ({error})"
-            note_failure(tasks[0].folder, AnalysisError(why))
-            return
-        for point_task in tasks:
-            if not (point_task.folder / ROWS).exists() and not failed(point_task.folder):
-                _run(context, [point_task], report)
 
 
 def kept_rows(point: ComputedPoint, folder: Path) -> list[dict[str, Any]]:

@@ -213,24 +213,10 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], report: Callable[[str]
     """
     if not tasks:
         return
-    for task in tasks:
-        shutil.rmtree(task.folder, ignore_errors=True)
-    try:
-        with plain_errors():
-            run_job(spark.sparkContext, tasks, report)
-        for task in _missing(tasks, report):
-            why = "its run is missing: a cluster's workers must share the sweep's folder"
-            note_failure(task.folder, AnalysisError(why))
-    except AnalysisError as error:
-        if stopped(spark.sparkContext):
-            raise
-        if len(tasks) == 1:
-            why = f"its process was lost, perhaps for want of memory ({error})"
-            note_failure(tasks[0].folder, AnalysisError(why))
-            return
-        for task in tasks:
-            if not ran(task.folder) and not failed(task.folder):
-                run_tasks(spark, [task], report)
+    run_jobs(spark.sparkContext, tasks, report, ran)
+    for task in _missing(tasks, report):
+        why = "its run is missing: a cluster's workers must share the sweep's folder"
+        note_failure(task.folder, AnalysisError(why))
 
 
 class Runnable(Protocol):
@@ -242,16 +228,42 @@ class Runnable(Protocol):
     def run(self) -> None: ...
 
 
-def run_job(
+def run_jobs(
     context: SparkContext,
     tasks: Sequence[Runnable],
     report: Callable[[str], None],
+    is_done: Callable[[Path], bool],
     partitions: int | None = None,
 ) -> None:
-    """Run tasks as one job, by default in a partition for each.
+    """Run tasks as one job; if that ends early, run each unfinished one as a job of its own.
 
-    `report` as in `run_tasks`.  Raises what ends the job.
+    `report` and what is raised as in `run_tasks`; `is_done` tells of a task's folder, which is
+    removed before.  A task has a partition of its own unless there are to be fewer `partitions`.
     """
+    for task in tasks:
+        shutil.rmtree(task.folder, ignore_errors=True)
+    try:
+        with plain_errors():
+            _run_job(context, tasks, report, partitions)
+    except AnalysisError as error:
+        if stopped(context):
+            raise
+        if len(tasks) == 1:
+            why = f"its process was lost, perhaps for want of memory ({error})"
+            note_failure(tasks[0].folder, AnalysisError(why))
+            return
+        for task in tasks:
+            if not is_done(task.folder) and not failed(task.folder):
+                run_jobs(context, [task], report, is_done)
+
+
+def _run_job(
+    context: SparkContext,
+    tasks: Sequence[Runnable],
+    report: Callable[[str], None],
+    partitions: int | None,
+) -> None:
+    """Run tasks as one job.  Raises what ends it."""
     group = f"sweep-{tasks[0].folder.name}"
     errors: list[Exception] = []
 
