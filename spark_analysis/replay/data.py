@@ -6,6 +6,7 @@ the difference from the one before.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,18 +17,12 @@ from emulation.mobility.trajectory import until
 from spark_analysis.engine.results import RunTables
 from spark_analysis.replay.frames import STEP, Hops, LinkHistory, has_frames, hops, links
 from spark_analysis.replay.happenings import handover_marks, happenings, legend
-from spark_analysis.replay.packing import interleaved, packed
+from spark_analysis.replay.packing import TICKS, packed, packed_load, stretches, track
 from spark_analysis.report.quantities import number, printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TICKS: Final = 100_000
-"""Units of time in a second."""
-METRE: Final = 10
-"""Units of length in a metre."""
-MOST_BUCKETS: Final = 12_000
-"""Most time buckets of traffic, over all nodes."""
 MOST_ROADS: Final = 4_000
 
 
@@ -96,10 +91,7 @@ def _tracks(tables: RunTables) -> Iterator[int]:
     for node in tables.run.driven:
         points = np.array(until(node.waypoints, tables.observed), float)
         points[:, 1:] -= low
-        whole = np.rint(points * (TICKS / 1_000, METRE, METRE)).astype(np.int64)
-        steps = np.diff(whole, axis=0, prepend=np.zeros((1, 3), np.int64))
-        yield len(whole)
-        yield from interleaved(steps.ravel()).tolist()
+        yield from track(points)
 
 
 def roads(waypoints: Sequence[tuple[float, float]]) -> list[int]:
@@ -110,21 +102,10 @@ def roads(waypoints: Sequence[tuple[float, float]]) -> list[int]:
 
 def _links(heard: LinkHistory) -> str:
     """Pack stretches, which are sorted by pair, in tenths of a second."""
-    numbers: list[int] = []
     spans = np.rint(heard.spans * 10).astype(np.int64).tolist()
-    pairs = [tuple(pair) for pair in heard.pairs.tolist()]
-    begun = 0
-    while begun < len(pairs):
-        ended = begun
-        while ended < len(pairs) and pairs[ended] == pairs[begun]:
-            ended += 1
-        numbers += [*pairs[begun], ended - begun]
-        before = 0
-        for start, end in spans[begun:ended]:
-            numbers += [start - before, end - start]
-            before = end
-        begun = ended
-    return packed(numbers)
+    rows = zip(heard.pairs.tolist(), spans, strict=True)
+    by_pair = itertools.groupby(rows, key=lambda row: row[0])
+    return packed(stretches((pair, [span for _, span in of]) for pair, of in by_pair))
 
 
 def _visible(tables: RunTables, event_hops: Hops) -> set[tuple[int, int]]:
@@ -218,21 +199,9 @@ def _hops(event_hops: Hops, started: Mapping[tuple[int, int], int]) -> Iterator[
 
 
 def _load(tables: RunTables, seconds: float) -> dict[str, Any]:
-    nodes = tables.scenario.nodes
-    width = max(1, int(np.ceil(seconds * len(nodes) / MOST_BUCKETS)))
-    buckets = int(seconds // width) + 1
-    counts = np.zeros((len(nodes), buckets, 2), np.int64)
-    index = {node.id: number for number, node in enumerate(nodes)}
+    index = {node.id: number for number, node in enumerate(tables.scenario.nodes)}
     load = tables.table("load")
-    if not load.empty:
-        rows = load["node_id"].map(index).to_numpy(float)
-        bucket = load["second"].to_numpy(np.int64) // width
-        good = np.isfinite(rows) & (bucket >= 0) & (bucket < buckets)
-        at = (rows[good].astype(np.int64), bucket[good])
-        for column, name in enumerate(("sent_frames", "received_frames")):
-            values = load[name].fillna(0).to_numpy(np.int64)[good]
-            np.add.at(counts[:, :, column], at, values)
-    return {"load": packed(counts.ravel()), "width": width}
+    return packed_load(load, [index.get(node) for node in load["node_id"]], len(index), seconds)
 
 
 def _notes(tables: RunTables, heard: LinkHistory, older: Mapping[str, Counter[int]]) -> list[str]:

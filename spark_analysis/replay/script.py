@@ -15,9 +15,8 @@ import pandas as pd
 from emulation.mn.record import access_points
 from emulation.mn.recording import PERIOD, REPEAT
 from spark_analysis.measures.script import ScriptTables
-from spark_analysis.replay.data import METRE, MOST_BUCKETS, TICKS
 from spark_analysis.replay.happenings import handover_mark
-from spark_analysis.replay.packing import interleaved, packed
+from spark_analysis.replay.packing import packed, packed_load, stretches, track
 from spark_analysis.report.quantities import printable
 
 MARGIN: Final = 5.0
@@ -35,6 +34,7 @@ def script_replay(tables: ScriptTables) -> dict[str, Any] | None:
     index = {node["name"]: number for number, node in enumerate(nodes)}
     radios = {radio["interface"]: radio for radio in tables.network["radios"]}
     node_of = {name: index.get(radio["node"]) for name, radio in radios.items()}
+    indices = [node_of.get(name) for name in tables.traffic["interface"]]
     points = access_points(tables.network)
     seconds = round(max(tables.seconds, 0.1), 3)
     low = positions[["x", "y"]].min() - MARGIN
@@ -56,7 +56,7 @@ def script_replay(tables: ScriptTables) -> dict[str, Any] | None:
         "topics": [],
         "marks": list(_marks(tables.associations, node_of, radios)),
         "notes": [],
-        **_load(tables, node_of, len(nodes), seconds),
+        **packed_load(tables.traffic, indices, len(nodes), seconds),
     }
 
 
@@ -82,15 +82,13 @@ def _tracks(positions: pd.DataFrame, index: Mapping[str, int], low: pd.Series) -
         points[:, 1:] -= low.to_numpy(float)
         still = (np.diff(points[:, 1:], axis=0, prepend=np.nan) == 0).all(axis=1)
         between = still & np.append(still[1:], False)  # the same before, here and after
-        whole = np.rint(points[~between] * (TICKS / 1_000, METRE, METRE)).astype(np.int64)
-        yield len(whole)
-        yield from interleaved(np.diff(whole, axis=0, prepend=np.zeros((1, 3), np.int64)).ravel())
+        yield from track(points[~between])
 
 
 def _links(
     tables: ScriptTables, node_of: Mapping[str, int | None], seconds: float
 ) -> Iterator[int]:
-    """Yield for each pair of linked nodes a, b, how often, and start and length of each, 0.1 s."""
+    """Return the `stretches` in which nodes were linked, 0.1 s."""
     spans: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for receiver, sender, begin, end in (
         *_associations(tables.associations, seconds),
@@ -99,13 +97,7 @@ def _links(
         one, other = node_of.get(receiver), node_of.get(sender)
         if one is not None and other is not None and one != other:
             spans.setdefault((min(one, other), max(one, other)), []).append((begin, end))
-    for pair in sorted(spans):
-        joined = _joined(spans[pair])
-        yield from (*pair, len(joined))
-        before = 0
-        for begin, end in joined:
-            yield from (begin - before, end - begin)
-            before = end
+    return stretches((pair, _joined(spans[pair])) for pair in sorted(spans))
 
 
 Span = tuple[str, str, float, float]
@@ -145,19 +137,3 @@ def _marks(
         if node is not None and all(name in radios for name in interfaces):
             names = (printable(radios[name]["node"]) for name in interfaces)
             yield handover_mark(time, node, *names)
-
-
-def _load(
-    tables: ScriptTables, node_of: Mapping[str, int | None], nodes: int, seconds: float
-) -> dict[str, Any]:
-    """Return the frames that nodes sent and received, by time."""
-    width = max(1, int(np.ceil(seconds * nodes / MOST_BUCKETS)))
-    buckets = int(seconds // width) + 1
-    counts = np.zeros((nodes, buckets, 2), np.int64)
-    names = ("interface", "second", "sent_frames", "received_frames")
-    columns = (tables.traffic[name].tolist() for name in names)
-    for interface, second, sent, received in zip(*columns, strict=True):
-        node, bucket = node_of.get(interface), second // width
-        if node is not None and 0 <= bucket < buckets:
-            counts[node, bucket] += (sent, received)
-    return {"load": packed(counts.ravel()), "width": width}
