@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from emulation.backends.base import RUNNING
 
@@ -31,7 +31,7 @@ class Terminal(Console):
         self.print(text, highlight=False, soft_wrap=True)
 
 
-class _Display:
+class Display:
     """A context that shows a progress bar."""
 
     _progress: Progress
@@ -45,7 +45,21 @@ class _Display:
             self._progress.stop()
 
 
-class RunDisplay(_Display):
+class StageDisplay(Display):
+    """Shows the stage that something is in."""
+
+    def stage(self, text: str) -> None:
+        """Show what is being done now."""
+        console = self._progress.console
+        with _UNSEEN:
+            if not console.is_terminal or self._progress.disable:
+                console.print(f"... {text}", soft_wrap=True)
+            for task in self._progress.task_ids:
+                self._progress.remove_task(task)
+            self._progress.add_task(text, total=None, clock="")
+
+
+class RunDisplay(StageDisplay):
     """Progress of a run: the stage, then a bar over the scenario's seconds."""
 
     def __init__(
@@ -68,28 +82,20 @@ class RunDisplay(_Display):
             transient=True,
             disable=not bar,
         )
-        self._task: TaskID | None = None
 
     def stage(self, text: str) -> None:
         """Show what is being done now."""
-        with _UNSEEN:
-            if not self._console.is_terminal or self._progress.disable:
-                self._console.print(f"... {text}")
-            if self._task is not None:
-                self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(text, total=None, clock="")
+        super().stage(text)
         if text == RUNNING:
             self._under_way()
 
     def elapsed(self, seconds: float) -> None:
         """Show how much of the scenario has run."""
         self._under_way()
-        if self._task is not None:
-            clock = f"{seconds:.0f} of {self._duration:g} s"
-            with _UNSEEN:
-                self._progress.update(
-                    self._task, completed=seconds, total=self._duration, clock=clock
-                )
+        clock = f"{seconds:.0f} of {self._duration:g} s"
+        with _UNSEEN:
+            for task in self._progress.task_ids:
+                self._progress.update(task, completed=seconds, total=self._duration, clock=clock)
 
     def problem(self, text: str) -> None:
         """Print what went wrong while the run goes on."""
@@ -97,7 +103,7 @@ class RunDisplay(_Display):
             self._console.say(f"[yellow]warning:[/yellow] {escape(text)}")
 
 
-class AnalysisDisplay(_Display):
+class AnalysisDisplay(Display):
     """Progress of an analysis: what is being worked out, and a bar over the whole."""
 
     def __init__(self, console: Terminal) -> None:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import typer
 from rich.progress import (
@@ -35,7 +35,7 @@ from spark_analysis.sweeps.sweep import SweepOutcome, run_sweep
 from testbed import completing
 from testbed.analyze import analyse_folders
 from testbed.campaign import run_campaign
-from testbed.display import print_problems
+from testbed.display import Display, print_problems
 from testbed.options import (
     FAILED,
     HOME,
@@ -70,7 +70,7 @@ QUIET = 5.0
 """Seconds between lines of progress when there is no terminal."""
 
 
-class SweepDisplay:
+class SweepDisplay(Display):
     """Points done of those wanted, and how many have failed."""
 
     def __init__(self, interrupts: Interrupts) -> None:
@@ -89,13 +89,6 @@ class SweepDisplay:
         )
         self._task = self._progress.add_task("starting Spark", total=None, failed="")
         self._printed = 0.0
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
 
     def update(self, progress: Done, what: str = "") -> None:
         """Show how far the sweep is.  Raises KeyboardInterrupt if the user wants to stop."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, Self, get_args
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -33,6 +33,7 @@ from emulation.vm.staging import Staging, staging
 from nodeapp.installation import PROGRAM
 from testbed import completing
 from testbed.commands import COMMANDS
+from testbed.display import StageDisplay
 from testbed.options import (
     RUNS,
     USAGE,
@@ -241,8 +242,8 @@ def smoke(
     raise typer.Exit(code)
 
 
-class Stages:
-    """Shows what is being done, with the time it takes."""
+class Stages(StageDisplay):
+    """Shows what is being done, with the time it takes, from the first stage on."""
 
     def __init__(self) -> None:
         self._progress = Progress(
@@ -254,20 +255,12 @@ class Stages:
             disable=not console.is_terminal,
         )
 
-    def __enter__(self) -> Stages:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.hide()
-
     def stage(self, text: str) -> None:
-        """Say what is being done now."""
-        if not console.is_terminal:
-            console.say(f"... {text}")
-            return
-        for task in self._progress.task_ids:
-            self._progress.remove_task(task)
-        self._progress.add_task(text, total=None)
+        """Show what is being done now."""
+        super().stage(text)
         self._progress.start()
 
     def hide(self) -> None:
