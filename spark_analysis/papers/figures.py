@@ -12,7 +12,7 @@ from spark_analysis.engine.pandas_rows import groups, native
 from spark_analysis.papers.paper import CURVE, MAIN, STUDY, WAY, Axis, Figure, Paper
 from spark_analysis.papers.results import Judged, joined
 from spark_analysis.report.confidence import Interval, mean_interval
-from spark_analysis.report.curves import Curve, multiples
+from spark_analysis.report.curves import Curve, multiples, of_panel
 from spark_analysis.report.figures import Drawing
 
 _CLUSTER: Final = "_cluster"
@@ -111,11 +111,8 @@ def panels(figure: Figure, rows: pd.DataFrame) -> Mapping[str, Mapping[str, Curv
     combinations = [()] if not columns else _combinations(rows, columns)
     everywhere = _values(rows, figure.x.column)
     for values in combinations:
-        chosen = rows
-        for column, value in zip(columns, values, strict=True):
-            chosen = chosen[(chosen[column] == value).fillna(False) | chosen[column].isna()]
         title = ", ".join(map(Axis.text, figure.panels, values))
-        by_panel[title] = _curves(figure, chosen, everywhere)
+        by_panel[title] = _curves(figure, of_panel(rows, columns, values), everywhere)
     return by_panel
 
 

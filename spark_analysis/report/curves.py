@@ -79,6 +79,13 @@ Curve = Sequence[tuple[Any, Interval]]
 """Values of the parameter, ascending, with the mean of what was measured there."""
 
 
+def of_panel(rows: pd.DataFrame, columns: Sequence[str], values: Sequence[Any]) -> pd.DataFrame:
+    """Return the rows that have these values; one without a column's value is in every panel."""
+    for column, value in zip(columns, values, strict=True):
+        rows = rows[(rows[column] == value).fillna(False) | rows[column].isna()]
+    return rows
+
+
 def multiples(
     quantity: Quantity, parameter: str, panels: Mapping[str, Mapping[str, Curve]]
 ) -> Drawing:

@@ -25,7 +25,7 @@ from spark_analysis.measures.registry import METRICS
 from spark_analysis.report import losses
 from spark_analysis.report import page as report
 from spark_analysis.report.confidence import Interval, mean_interval
-from spark_analysis.report.curves import Quantity, multiples
+from spark_analysis.report.curves import Quantity, multiples, of_panel
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import NOTHING, count, number
 from spark_analysis.report.scenario_text import plain
@@ -113,11 +113,8 @@ def arranged(
         return {"": series}
     panels = {}
     for values in itertools.product(*(_values(results[key]) for key in others)):
-        rows = results
-        for key, value in zip(others, values, strict=True):
-            rows = rows[(rows[key] == value).fillna(False) | rows[key].isna()]
         title = ", ".join(f"{k} {plain(native(v))}" for k, v in zip(others, values, strict=True))
-        panels[title] = grouped(rows, column, parameter, [])
+        panels[title] = grouped(of_panel(results, others, values), column, parameter, [])
     return panels
 
 
