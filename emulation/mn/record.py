@@ -7,7 +7,7 @@ version, and again when it ends.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -26,6 +26,16 @@ NETWORK: Final = "network.json"
 def access_points(network: Mapping[str, Any]) -> set[str]:
     """Return the nodes that are access points, of whatever class, of what `NETWORK` describes."""
     return {radio["node"] for radio in network["radios"] if radio["mode"] == "master"}
+
+
+def plotted_area(plot: Mapping[str, float], points: Sequence[Any]) -> list[list[float]]:
+    """Return the lowest and highest x, y of what the script wants drawn, if any, and of points."""
+    low = [min(point[axis] for point in points) for axis in (0, 1)]
+    high = [max(point[axis] for point in points) for axis in (0, 1)]
+    for axis, name in enumerate("xy"):
+        low[axis] = min(low[axis], plot.get(f"min_{name}", 0.0 if plot else low[axis]))
+        high[axis] = max(high[axis], plot.get(f"max_{name}", high[axis]))
+    return [low, high]
 
 
 class ScriptRecord(Provenance):

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.mn.record import NETWORK, access_points, read_ended
+from emulation.mn.record import NETWORK, access_points, plotted_area, read_ended
 from emulation.mn.recording import PERIOD, SAMPLES
 from spark_analysis.report.quantities import printable
 from testbed.live.feed import Followed, Moment
@@ -73,12 +73,7 @@ class FollowedScript(Followed):
         assert network is not None
         points = access_points(network)
         positions = [node["position"][:2] for node in network["nodes"]] or [[0.0, 0.0]]
-        plot = network["plot"]
-        low = [min(position[axis] for position in positions) for axis in (0, 1)]
-        high = [max(position[axis] for position in positions) for axis in (0, 1)]
-        for axis, name in enumerate("xy"):
-            low[axis] = min(low[axis], plot.get(f"min_{name}", 0.0 if plot else low[axis]))
-            high[axis] = max(high[axis], plot.get(f"max_{name}", high[axis]))
+        low, high = plotted_area(network["plot"], positions)
         return {
             "title": self._folder.name,
             "legend": LEGEND,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from emulation.mn.record import access_points
+from emulation.mn.record import access_points, plotted_area
 from spark_analysis.captures.schemas import DOUBLE, STRING, column
 from spark_analysis.measures.script import RECORDED, TIME, ScriptTables, script_table
 from spark_analysis.report import node_map, svg
@@ -40,7 +40,6 @@ def draw_map(tables: ScriptTables) -> Drawing:
     if not len(tables.positions):
         return empty_drawing("Map", "Positions of all nodes.", "No node has a radio.")
     nodes, points = len(tables.network["nodes"]), access_points(tables.network)
-    plot = tables.network["plot"]
     tooltips = {}
     with svg.style():
         figure = svg.new_figure(WIDTH, WIDTH * 0.7)
@@ -59,11 +58,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
             tooltips[f"node{index}"] = f"{name} at {x:.1f}, {y:.1f} m"
             if nodes <= node_map.NAMED_NODES:
                 axes.annotate(str(name), (x, y), xytext=(5, 4), textcoords="offset points")
-        # The part that the script wants drawn, if any, extended to all nodes.
-        low, high = positions.min(axis=0), positions.max(axis=0)
-        for column, name in enumerate("xy"):
-            low[column] = min(low[column], plot.get(f"min_{name}", 0.0 if plot else low[column]))
-            high[column] = max(high[column], plot.get(f"max_{name}", high[column]))
+        low, high = np.array(plotted_area(tables.network["plot"], positions.tolist()), float)
         # Nodes may be collinear.
         size = max(float((high - low).max()), 1.0)
         margins = np.maximum(0.04 * size, (size / 4 - (high - low)) / 2)
