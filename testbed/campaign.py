@@ -165,9 +165,8 @@ def run_point(path: Path, point: RunPoint, backend: Backend, display: RunDisplay
     Raises OSError and KeyboardInterrupt.
     """
     shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
-    run, scenario = RunFolder(path), point.scenario()
-    run.begin(scenario)
+    scenario = point.scenario()
+    run = RunFolder.at(path, scenario)
     try:
         backend.execute(scenario, run, display)
         refuse_defects(run)

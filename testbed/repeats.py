@@ -109,7 +109,7 @@ def run_repeats(
         folders = []
         for index, (backend, name) in enumerate(zip(backends, names(backends), strict=True)):
             turn = RepeatTurn(sides * repeat + index + 1, sides * repeats, repeat + 1, name)
-            folder = _folder(out / f"repeat{repeat + 1}-{name.replace(' ', '-')}", again)
+            folder = RunFolder.at(out / f"repeat{repeat + 1}-{name.replace(' ', '-')}", again)
             with watch(turn) as observer:
                 try:
                     backend.execute(again, folder, observer)
@@ -123,11 +123,3 @@ def run_repeats(
             folders.append(folder.path)
         done.append(tuple(folders))
     return done
-
-
-def _folder(path: Path, scenario: Scenario) -> RunFolder:
-    """Make a run folder of a name of its own, with the scenario in it."""
-    folder = RunFolder(path)
-    path.mkdir(parents=True)
-    folder.begin(scenario)
-    return folder

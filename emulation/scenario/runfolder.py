@@ -89,6 +89,14 @@ class RunFolder:
         folder.begin(scenario)
         return folder
 
+    @classmethod
+    def at(cls, path: Path, scenario: Scenario) -> RunFolder:
+        """Make the folder `path`; save the scenario in it.  Raises OSError, also if it is there."""
+        path.mkdir(parents=True)
+        folder = cls(path)
+        folder.begin(scenario)
+        return folder
+
     def begin(self, scenario: Scenario) -> None:
         """Create a run's files and subfolders in an existing folder.  Raises OSError."""
         self.reserved.write_bytes(b" " * RESERVED)

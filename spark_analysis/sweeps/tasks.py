@@ -72,7 +72,6 @@ class Task:
     def run(self) -> None:
         """Run it, on a worker."""
         shutil.rmtree(self.folder, ignore_errors=True)  # of an attempt that Spark lost
-        self.folder.mkdir(parents=True)
         start = _spent()
         try:
             scenario = make_scenario(
@@ -82,8 +81,7 @@ class Task:
                 duration=self.duration,
                 settings=dict(self.settings),
             )
-            run = RunFolder(self.folder)
-            run.begin(scenario)
+            run = RunFolder.at(self.folder, scenario)
             if self.image is None:
                 run_to_frames(scenario, run)
             else:
