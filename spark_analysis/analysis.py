@@ -31,7 +31,7 @@ from spark_analysis.captures.materialise import frames_of, is_recorded, material
 from spark_analysis.captures.source import Survey, Surveyed, survey
 from spark_analysis.engine.results import Analysis
 from spark_analysis.engine.session import plain_errors
-from spark_analysis.engine.tables import Inputs, Table
+from spark_analysis.engine.tables import Inputs, Table, as_declared
 from spark_analysis.engine.tuning import few, gathered, tuned
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.nodes import captured_interfaces
@@ -66,13 +66,13 @@ def survey_of(run: Run) -> Survey:
 
 
 def rows_of(inputs: Inputs, table: Table) -> pa.Table:
-    """Make a table and return its rows, sorted, with the comments of its columns."""
-    rows = inputs.collected(table)
-    comments = [str(field.metadata.get("comment", "")) for field in table.schema]
-    fields = zip(rows.schema, comments, strict=True)
-    schema = pa.schema([field.with_metadata({"comment": comment}) for field, comment in fields])
+    """Make a table and return its rows, sorted, with the comments of its columns.
+
+    Raises `AnalysisError` if its query makes other columns than it declares.
+    """
+    rows = as_declared(inputs.collected(table), table.schema, f"table {table.name}")
     ascending: Literal["ascending"] = "ascending"
-    return rows.sort_by([(name, ascending) for name in ("run", *table.order)]).cast(schema)
+    return rows.sort_by([(name, ascending) for name in ("run", *table.order)])
 
 
 Progress = Callable[[str, float], None]

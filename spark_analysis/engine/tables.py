@@ -10,6 +10,7 @@ Nothing here knows how a table is shown: `spark_analysis.measures.registry` join
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,11 +21,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from emulation.scenario.runfolder import Run
+from spark_analysis.captures.schemas import RUN
 from spark_analysis.captures.source import Survey
+from spark_analysis.errors import AnalysisError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,6 +66,31 @@ def typed(frame: pd.DataFrame, schema: StructType) -> pa.Table:
         return pa.Table.from_pandas(frame, to_arrow_schema(schema), preserve_index=False)
     except (KeyError, TypeError) as error:
         raise ValueError(str(error.args[0])) from None
+
+
+def as_declared(rows: pa.Table, schema: StructType, name: str) -> pa.Table:
+    """Return the rows of a query with the columns in the order of `schema`, and their comments.
+
+    Raises `AnalysisError`, which begins with `name`, if the query makes other columns.
+    """
+    of_schema, of_rows = _columns(schema), _columns(from_arrow_schema(rows.schema))
+    if of_rows != of_schema:
+        others = ", ".join((of_rows - of_schema).elements()) or "nothing"
+        missing = ", ".join((of_schema - of_rows).elements()) or "nothing"
+        raise AnalysisError(
+            f"{name}: its query makes {others} where {missing} is declared: make both the same"
+        )
+    fields = [
+        rows.schema.field(field.name).with_metadata(
+            {"comment": str(field.metadata.get("comment", ""))}
+        )
+        for field in schema
+    ]
+    return rows.select(schema.names).cast(pa.schema(fields))
+
+
+def _columns(schema: StructType) -> Counter[str]:
+    return Counter(f"{field.name} {field.dataType.simpleString()}" for field in schema)
 
 
 def write(table: pa.Table, schema: StructType, path: Path) -> None:
@@ -126,7 +154,7 @@ class Table(Query):
 class SummaryColumn(Query):
     """A column of the summary that a metric brings along: rows of `run` and `column`.
 
-    A run that has no row has null.
+    A run has one row at most; one that has none has null.
     """
 
     column: StructField
@@ -183,6 +211,17 @@ class Inputs:
         """Return the rows of a query, in any order."""
         rows = self._rows(query)
         return rows.toArrow() if isinstance(rows, DataFrame) else rows
+
+    def by_run(self, query: SummaryColumn) -> pa.Table:
+        """Return the rows of a column of the summary: `run` and its value, at most one a run.
+
+        Raises `AnalysisError` if the query makes others.
+        """
+        name = f"metric {query.column.name}"
+        rows = as_declared(self.collected(query), StructType([RUN, query.column]), name)
+        if len(rows["run"].unique()) < len(rows):
+            raise AnalysisError(f"{name}: its query makes several rows of a run: group them by run")
+        return rows
 
     def once(self, work: Callable[[Inputs], T]) -> T:
         """Return `work(inputs)`, which is done once."""

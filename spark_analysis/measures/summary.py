@@ -7,8 +7,10 @@ changes.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
@@ -26,7 +28,7 @@ from spark_analysis.measures.runs import FACTS, RUNS, facts
 from spark_analysis.measures.subscriptions import SUBSCRIPTIONS
 from spark_analysis.report.metric import MeasuredMetric
 
-VERSION: Final = Version(2, "86446d07daaf")
+VERSION: Final = Version(2, "56bbd32ce6ee")
 
 MEASURED: Final[tuple[MeasuredMetric, ...]] = tuple(declared("METRICS"))
 """The metrics of the other files that have columns of their own, by the names of the files."""
@@ -113,17 +115,20 @@ def _make(inputs: Inputs) -> Rows:
         _of_overhead(inputs.of(OVERHEAD)),
         inputs.of(UNDECODED).drop("packets"),
     )
-    columns = (
-        *(part.toArrow() for part in parts),
-        *(inputs.collected(metric.measure) for metric in MEASURED),
-    )
-    for of_run in itertools.chain.from_iterable(part.to_pylist() for part in columns):
+    for of_run in _rows(part.toArrow() for part in parts):
         rows[of_run["run"]].update(of_run)
     for name, *_, captured, _ in node_rows(inputs.runs, inputs.surveys):
         rows[name]["radios"] = rows[name].get("radios", 0) + captured
+    summary = {run: _completed(row) for run, row in rows.items()}
+    for of_run in _rows(inputs.by_run(metric.measure) for metric in MEASURED):
+        summary[of_run["run"]].update(of_run)
     names = SUMMARY.schema.names
-    summary_rows = [[row.get(name) for name in names] for row in map(_completed, rows.values())]
+    summary_rows = [[row.get(name) for name in names] for row in summary.values()]
     return driver_rows(summary_rows, SUMMARY.schema)
+
+
+def _rows(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
+    return itertools.chain.from_iterable(table.to_pylist() for table in tables)
 
 
 SUMMARY: Final = Table(

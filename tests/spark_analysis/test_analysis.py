@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -20,7 +21,10 @@ from nodeapp.wire import NODE_PORT, Frame
 from spark_analysis.analysis import analyse, tables_of
 from spark_analysis.engine.results import Analysis
 from spark_analysis.engine.session import plain_errors
+from spark_analysis.engine.tables import driver_rows
 from spark_analysis.errors import AnalysisError
+from spark_analysis.measures import summary
+from spark_analysis.measures.copies import COPIES
 from spark_analysis.measures.registry import MEASURES
 from spark_analysis.measures.summary import SUMMARY
 from tests.capture.packets import ethernet, udp_ipv4
@@ -443,6 +447,16 @@ def test_what_goes_wrong_in_spark_is_one_line(
         fail(spark)
     assert str(raised.value).startswith("Spark failed: ")
     assert "\n" not in str(raised.value)
+
+
+def test_a_metric_cannot_replace_columns_of_others(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = driver_rows([("x", 1.0, 9)], "run string, copies double, received long")
+    metric = replace(COPIES, measure=replace(COPIES.measure, make=lambda inputs: rows))
+    monkeypatch.setattr(summary, "MEASURED", (metric,))
+    with pytest.raises(AnalysisError, match="metric copies: its query makes received bigint where"):
+        tables_of(spark, [RunBuilder(tmp_path / "x").write()], (SUMMARY,))
 
 
 def test_a_run_whose_metrics_cannot_be_written(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from emulation.mn import record
@@ -16,8 +19,10 @@ from emulation.mn.record import NETWORK, ScriptRecord
 from emulation.mn.recording import SAMPLES
 from nodeapp.installation import PROJECT
 from spark_analysis import reports, runs
+from spark_analysis.analysis import rows_of
+from spark_analysis.captures.schemas import DOUBLE, INT, column, run_schema
 from spark_analysis.data_page import page
-from spark_analysis.engine.tables import typed
+from spark_analysis.engine.tables import Inputs, SummaryColumn, Table, typed
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.script.traffic import TRAFFIC
 from spark_analysis.script_reports import SCRIPT_TABLES
@@ -146,3 +151,55 @@ def test_a_table_without_a_column_or_with_one_of_another_type_is_a_value_error()
     for wrong in ({"interface": [7]}, {"interface": ["sta1-wlan0"]}):
         with pytest.raises(ValueError, match=r"Expected a string|'second' present in the .* not"):
             typed(pd.DataFrame(wrong), TRAFFIC.schema)
+
+
+NO_SPARK: Any = None
+OF_RUN = ("run", pa.array(["y", "x"]))
+NODES = ("nodes", pa.array([1, 2], pa.int32()))
+DELAY = ("delay", pa.array([0.2, 0.5]))
+
+
+def arrow(*columns: tuple[str, pa.Array]) -> pa.Table:
+    return pa.Table.from_arrays([values for _, values in columns], [name for name, _ in columns])
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([OF_RUN, DELAY], "makes nothing where nodes int is declared: make both the same"),
+        ([NODES, DELAY], "makes nothing where run string is declared"),
+        ([OF_RUN, NODES, ("mean", DELAY[1])], "makes mean double where delay double is declared"),
+        ([OF_RUN, ("nodes", DELAY[1]), DELAY], "makes nodes double where nodes int is declared"),
+        ([OF_RUN, NODES, DELAY, NODES], "makes nodes int where nothing is declared"),
+    ],
+)
+def test_a_query_makes_the_columns_that_its_table_declares(
+    columns: list[tuple[str, pa.Array]], message: str
+) -> None:
+    table = Table(
+        name="spread",
+        description="",
+        schema=run_schema(column("nodes", INT, "how many"), column("delay", DOUBLE, "s")),
+        order=("nodes",),
+        make=lambda inputs: arrow(*columns),
+    )
+    with pytest.raises(AnalysisError, match=f"^table spread: its query {message}"):
+        rows_of(Inputs(NO_SPARK, [], {}, NO_SPARK, NO_SPARK), table)
+    in_any_order = replace(table, make=lambda inputs: arrow(DELAY, OF_RUN, NODES))
+    rows = rows_of(Inputs(NO_SPARK, [], {}, NO_SPARK, NO_SPARK), in_any_order)
+    assert rows.to_pylist()[0] == {"run": "x", "nodes": 2, "delay": 0.5}
+    comments = {field.name: (field.metadata or {})[b"comment"] for field in rows.schema}
+    assert comments == {"run": b"name of the run folder", "nodes": b"how many", "delay": b"s"}
+
+
+def test_a_metric_has_one_number_a_run() -> None:
+    def rows(*columns: tuple[str, pa.Array]) -> list[dict[str, Any]]:
+        query = SummaryColumn(column=column("delay", DOUBLE, "s"), make=lambda _: arrow(*columns))
+        return inputs.by_run(query).to_pylist()
+
+    inputs = Inputs(NO_SPARK, [], {}, NO_SPARK, NO_SPARK)
+    assert rows(OF_RUN, DELAY) == [{"run": "y", "delay": 0.2}, {"run": "x", "delay": 0.5}]
+    with pytest.raises(AnalysisError, match="metric delay: its query makes nodes int where noth"):
+        rows(OF_RUN, DELAY, NODES)
+    with pytest.raises(AnalysisError, match="metric delay: its query makes several rows of a run"):
+        rows(("run", pa.array(["x", "x"])), DELAY)
