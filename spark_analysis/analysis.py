@@ -36,7 +36,7 @@ from spark_analysis.engine.tuning import few, gathered, tuned
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.nodes import captured_interfaces
 from spark_analysis.measures.packets import UNDECODED
-from spark_analysis.measures.registry import MEASURES
+from spark_analysis.measures.registry import MEASURES, check_names
 from spark_analysis.measures.summary import SUMMARY
 from spark_analysis.measures.versions import marked
 from spark_analysis.report.quantities import listed
@@ -101,6 +101,7 @@ def analyse_runs(
     progress: Progress = lambda what, share: None,
 ) -> Analysis:
     """Analyse runs that have been read, as `analyse` does."""
+    check_names()
     surveys: dict[str, Survey] = {}
     airs: dict[str, Survey] = {}
     for number, run in enumerate(runs):
@@ -219,6 +220,7 @@ def tables_of(
     Raises `AnalysisError`.
     """
     runs = read_runs(folders)
+    check_names()
     surveys = {run.name: survey_of(run) for run in runs}
     with plain_errors():
         frames_folders = [frames_folder(spark, run, surveys[run.name]) for run in runs]

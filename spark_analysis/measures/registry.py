@@ -7,8 +7,10 @@ others by the names of their files.  Pages have metrics in the order of `METRICS
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
+from spark_analysis.errors import AnalysisError
 from spark_analysis.measures import (
     choices,
     delay,
@@ -59,3 +61,14 @@ METRICS: Final[tuple[Metric, ...]] = (
     delivery.EVENTS_PUBLISHED,
     *summary.MEASURED,
 )
+
+
+def check_names() -> None:
+    """Raise `AnalysisError` if several tables, or columns of the summary, share a name."""
+    for what, names in (
+        ("tables", [measure.table.name for measure in MEASURES]),
+        ("columns of the summary", summary.SUMMARY.schema.names),
+    ):
+        for name, times in Counter(names).items():
+            if times > 1:
+                raise AnalysisError(f"{times} {what} are called {name}: rename one of them")

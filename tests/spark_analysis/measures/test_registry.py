@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StructType
+
 from spark_analysis.agreement.measures import OWN
+from spark_analysis.analysis import analyse_runs, tables_of
+from spark_analysis.errors import AnalysisError
+from spark_analysis.measures import registry
+from spark_analysis.measures.copies import COPIES
 from spark_analysis.measures.registry import MEASURES, METRICS
 from spark_analysis.measures.summary import SUMMARY
 from tests.house import modules, strings, tree
@@ -15,6 +25,25 @@ def test_every_metric_is_of_a_column_and_listed_once() -> None:
     columns = [metric.column for metric in METRICS]
     assert len(set(columns)) == len(columns)
     assert set(columns) <= set(SUMMARY.schema.names)
+
+
+def test_a_name_of_two_measures_is_refused_before_anything_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry.check_names()
+    no_spark: Any = None
+    table = {measure.table.name: measure for measure in MEASURES}["delivery"]
+    columns = StructType([*SUMMARY.schema, COPIES.measure.column])
+    for where, name, value, message in (
+        (registry, "MEASURES", (*MEASURES, table), "2 tables are called delivery: rename one"),
+        (registry.summary, "SUMMARY", replace(SUMMARY, schema=columns), "y are called copies: re"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, value)
+            with pytest.raises(AnalysisError, match=message):
+                analyse_runs(no_spark, ())
+            with pytest.raises(AnalysisError, match=message):
+                tables_of(no_spark, [], [])
 
 
 def test_a_metric_declares_how_it_tells_whether_backends_agree() -> None:
