@@ -137,8 +137,10 @@ def analyse_runs(
             *_strange(undecoded.get(run.name, 0), unknown[run.name]),
             *_beyond_budget(run, tables["load"]),
         )
+    # A sweep takes over the summary of its point.
+    to_write = tables | {SUMMARY.name: marked(tables[SUMMARY.name])}
     for run in runs:
-        _write(run, tables)
+        _write(run, to_write)
     progress("done", 1.0)
     pandas_tables = {name: table.to_pandas() for name, table in tables.items()}
     return Analysis(runs, problems, pandas_tables)
@@ -205,8 +207,7 @@ def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:
         for name, table in tables.items():
             rows = table.filter(pc.field("run") == run.name)
             with whole(run.metrics / f"{name}.parquet") as unfinished:
-                # A sweep takes over the summary of its point.
-                pq.write_table(marked(rows) if name == SUMMARY.name else rows, unfinished)
+                pq.write_table(rows, unfinished)
     except OSError as error:
         reason = error.strerror or str(error)
         raise AnalysisError(f"cannot write in {run.metrics}: {reason}") from None
@@ -219,8 +220,8 @@ def tables_of(
 
     Raises `AnalysisError`.
     """
-    runs = read_runs(folders)
     check_names()
+    runs = read_runs(folders)
     surveys = {run.name: survey_of(run) for run in runs}
     with plain_errors():
         frames_folders = [frames_folder(spark, run, surveys[run.name]) for run in runs]

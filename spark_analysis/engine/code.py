@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from nodeapp.installation import PROJECT
+from spark_analysis.errors import AnalysisError
 
 _DESCRIBED: Final[Mapping[str, tuple[int | None, str]]] = {
     "nodeapp.parameters.Param": (0, "help"),
@@ -74,14 +75,24 @@ def project() -> Sources:
 
 
 def read_sources(root: Path) -> Sources:
-    """Return the modules of all packages in a folder."""
+    """Return the modules of all packages in a folder, without what editors hide there.
+
+    Raises `AnalysisError` if one cannot be read.
+    """
     modules = {}
     for package in sorted(root.glob("*/__init__.py")):
         for path in sorted(package.parent.rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
+            if any(part.startswith(".") for part in parts):
+                continue
             is_package = parts[-1] == "__init__"
             name = ".".join(parts[:-1] if is_package else parts)
-            modules[name] = Module(name, path.read_text(encoding="utf-8"), is_package)
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                reason = getattr(error, "strerror", None) or "it is not UTF-8"
+                raise AnalysisError(f"cannot read {path}: {reason}") from None
+            modules[name] = Module(name, text, is_package)
     return modules
 
 

@@ -27,6 +27,7 @@ from spark_analysis.engine.code import (
     read_code,
     read_sources,
 )
+from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.spec import code_key, run_modules
 from spark_analysis.sweeps.tasks import Task
 from tests.spark_analysis.sweeps.helpers import ROOT
@@ -390,3 +391,8 @@ def test_the_key_is_that_of_the_files(tmp_path: Path) -> None:
     assert after({path: (new, old) for path, (old, new) in code.items()}) == key(SOURCES)
     (tmp_path / "nodeapp" / "new.py").write_text("x = 1\n")
     assert key(read_sources(tmp_path)) == key(SOURCES)
+    (tmp_path / "nodeapp" / ".#new.py").symlink_to("me@here.1:2")  # while Emacs has changes
+    assert read_sources(tmp_path).keys() == SOURCES.keys() | {"nodeapp.new"}
+    (tmp_path / "nodeapp" / "new.py").write_bytes(b"\xe9")
+    with pytest.raises(AnalysisError, match=r"^cannot read .*/nodeapp/new\.py: it is not UTF-8$"):
+        read_sources(tmp_path)
