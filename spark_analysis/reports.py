@@ -10,10 +10,10 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import pandas as pd
@@ -29,7 +29,7 @@ from spark_analysis.captures.virtual_run import BACKEND, run_to_frames
 from spark_analysis.engine.pandas_rows import native
 from spark_analysis.engine.results import Analysis, RunTables
 from spark_analysis.engine.session import spark_session
-from spark_analysis.errors import AnalysisError
+from spark_analysis.errors import AnalysisError, first_line
 from spark_analysis.measures.lateness import check_table
 from spark_analysis.measures.load import node_table
 from spark_analysis.measures.registry import MEASURES, METRICS
@@ -54,6 +54,7 @@ FILES: Final = (
     *((measure.table.name, measure.table.description) for measure in MEASURES),
 )
 """Names of the files in a run's metrics, and what is in each."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,12 @@ def analyse_and_report(
     progress("starting Spark", 0.0)
     with spark_session(master) as spark:
         analysis = analyse_runs(spark, runs, progress=progress)
+    gaps: dict[str, list[str]] = {run.name: [] for run in analysis.runs}
     try:
-        reports = [write_report(analysis, run, figures) for run in analysis.runs]
+        reports = [
+            write_report(analysis, run, figures, gaps[run.name].append) for run in analysis.runs
+        ]
+        analysis = analysis.with_problems(gaps)
         if len(analysis.runs) > 1:
             reports.append(write_comparison(analysis, comparison_path(analysis.runs), figures))
         for run in analysis.runs:
@@ -182,20 +187,30 @@ def _plain(value: Any) -> Any:
     return native(value)
 
 
-def write_report(analysis: Analysis, run: Run, figures: bool = False) -> Path:
+def write_report(
+    analysis: Analysis,
+    run: Run,
+    figures: bool = False,
+    problem: Callable[[str], None] = lambda text: None,
+) -> Path:
     """Write the report of one of the analysis's runs into its folder and return its path.
 
-    The page is written whole or not at all; with `figures`, those for print follow.  Raises
-    OSError if it cannot be written.
+    The page is written whole or not at all; with `figures`, those for print follow.  What a measure
+    fails to show is missing, which the page says, and `problem` is called with the same lines.
+    Raises OSError if the page cannot be written.
     """
-    tables = RunTables(analysis, run)
-    drawn = drawings(tables)
+    tables, gaps = RunTables(analysis, run), list[str]()
+    drawn = drawings(tables, gaps.append)
+    makers = {table.name: section.tables for table, section in MEASURES}
+    text_tables = _shown(makers, "tables", tables, gaps.append)
+    for line in gaps:
+        problem(line)
     replay = replay_data(tables)
     html = report_environment().get_template("report.html").render(
         title=f"{run.scenario.topology} · {run.scenario.protocol.name}",
         run=run,
         verdict=fidelity_text.verdict(run),
-        problems=tables.problems,
+        problems=[*tables.problems, *gaps],
         defects=run.record.defects if run.record else None,
         facts=scenario_text.facts(tables),
         tiles=tiles(tables, METRICS),
@@ -203,7 +218,7 @@ def write_report(analysis: Analysis, run: Run, figures: bool = False) -> Path:
         replay=replay and shown(replay),
         replay_json=Markup(as_script(replay or {})),  # which escapes it  # noqa: S704
         tables=[
-            *(table for measure in MEASURES for table in measure.section.tables(tables)),
+            *text_tables,
             check_table(run, tables.table("lateness")),
             node_table(tables),
             *scenario_text.prompt_table(tables),
@@ -248,6 +263,29 @@ def write_comparison(analysis: Analysis, path: Path, figures: bool = False) -> P
     return written
 
 
-def drawings(tables: RunTables) -> list[tuple[str, Drawing]]:
-    """Return the figures of a run, each with a name of its own."""
-    return [drawing for measure in MEASURES for drawing in measure.section.drawings(tables)]
+def drawings(
+    tables: RunTables, problem: Callable[[str], None] = lambda text: None
+) -> list[tuple[str, Drawing]]:
+    """Return the figures of a run, each with a name of its own.
+
+    `problem` is called with a line for each measure whose figures cannot be made.
+    """
+    makers = {table.name: section.drawings for table, section in MEASURES}
+    return _shown(makers, "figures", tables, problem)
+
+
+def _shown(
+    makers: Mapping[str, Callable[[RunTables], Sequence[T]]],
+    what: str,
+    tables: RunTables,
+    problem: Callable[[str], None],
+) -> list[T]:
+    """Return what sections, by the names of their tables, make of a run."""
+    parts: list[T] = []
+    for name, make in makers.items():
+        try:
+            parts += make(tables)
+        except Exception as error:  # noqa: BLE001  a defect of one section is its own
+            reason = f"{type(error).__name__}: {first_line(error)}"
+            problem(f"the report lacks the {what} of {name}, whose function raises {reason}")
+    return parts

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pandas as pd
@@ -42,6 +42,12 @@ class Analysis:
             for name, table in self.tables.items()
         }
         return Analysis((run,), {run.name: self.problems[run.name]}, tables)
+
+    def with_problems(self, more: Mapping[str, Sequence[str]]) -> Analysis:
+        """Return the analysis with more problems, by run."""
+        names = [run.name for run in self.runs]
+        problems = {name: (*self.problems.get(name, ()), *more.get(name, ())) for name in names}
+        return replace(self, problems=problems)
 
 
 class RunTables:

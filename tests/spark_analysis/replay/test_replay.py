@@ -282,7 +282,7 @@ def page(tables: RunTables) -> Path:
     )
     scenario = tables.scenario.model_copy(update={"faults": faults})
     run = dataclasses.replace(tables.run, scenario=scenario)
-    with patch.object(reports, "drawings", lambda tables: figures):
+    with patch.object(reports, "drawings", lambda *arguments: figures):
         return reports.write_report(tables._analysis, run)
 
 

@@ -47,7 +47,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browsers.Brows
     area = (0.0, 0.0, 19.0, 9.0)
     scenario = made.scenario.model_copy(update={"nodes": nodes, "area": area})
     tables = tables_of(run, folder, scenario=scenario)
-    with patch.object(reports, "drawings", lambda tables: []):
+    with patch.object(reports, "drawings", lambda *arguments: []):
         page = reports.write_report(tables._analysis, tables.run)
     with browsers.showing(page) as browser:
         yield browser

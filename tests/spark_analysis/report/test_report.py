@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import math
 import shutil
 from contextlib import nullcontext
@@ -23,6 +24,7 @@ from spark_analysis.engine.pandas_rows import groups, records
 from spark_analysis.engine.results import RunTables
 from spark_analysis.measures import links
 from spark_analysis.measures.links import LINKS
+from spark_analysis.measures.measure import Measure, Section
 from spark_analysis.measures.registry import MEASURES
 from spark_analysis.report import scenario_text
 from spark_analysis.report.fidelity_text import verdict, verdict_of
@@ -45,8 +47,8 @@ HOSTILE = "<script>alert('x')</script>\"&$\\frac{a}{b}$\x00\x1b[31m\u202e\ud800"
 def write(run: MadeUpRun, problems: tuple[str, ...] = (), *, figures: bool = False) -> Page:
     """Write the report and read it back; drawing takes most of the time, and words need none."""
     analysis = make_analysis(run, problems={run.read.name: problems})
-    with nullcontext() if figures else patch.object(report, "drawings", lambda tables: []):
-        path = report.write_report(analysis, run.read)
+    with nullcontext() if figures else patch.object(report, "drawings", lambda *arguments: []):
+        path = report.write_report(analysis, run.read, problem=pytest.fail)
     assert path == run.read.path / "report.html"
     return Page(path.read_text(encoding="utf-8"))
 
@@ -225,6 +227,32 @@ def test_problems_of_run_and_captures_are_listed_once(tmp_path: Path) -> None:
     for line in cut:
         assert line in page.text
     assert "and 20 more" in page.text
+
+
+def test_a_section_that_raises_is_left_out_of_its_report_alone(
+    run: MadeUpRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(tables: RunTables) -> tuple[()]:
+        raise KeyError(tables.run.name)
+
+    runs = (run, make_run(tmp_path / "other", make_scenario(3)))
+    broken = Measure(MEASURES[0].table, Section(tables=fail, drawings=fail))
+    monkeypatch.setattr(report, "MEASURES", (broken, Measure(LINKS)))
+    monkeypatch.setattr(report, "_analysable", lambda *_: (tuple(each.read for each in runs), ()))
+    monkeypatch.setattr(report, "spark_session", lambda master: nullcontext())
+    analysis = make_analysis(*runs, problems={"other": ("cut off",)})
+    monkeypatch.setattr(report, "analyse_runs", lambda spark, runs, progress: analysis)
+    monkeypatch.setattr(report, "write_comparison", lambda analysis, path, figures: path)
+    result = report.analyse_and_report([])
+    assert [page.name for page in result.pages] == ["report.html"] * 2 + ["comparison.html"]
+    for each, others in zip(runs, ([], ["cut off"]), strict=True):
+        why = f"of summary, whose function raises KeyError: '{each.read.name}'"
+        lacks = [f"the report lacks the {what} {why}" for what in ("figures", "tables")]
+        summary = json.loads((each.read.path / "summary.json").read_text(encoding="utf-8"))
+        assert summary["problems"] == [*others, *lacks]
+        assert RunTables(result.analysis, each.read).problems == (*others, *lacks)
+        text = Page((each.read.path / "report.html").read_text(encoding="utf-8")).text
+        assert all(line in text for line in lacks)
 
 
 @pytest.fixture(scope="module", params=[None, BAD])
