@@ -14,7 +14,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from emulation.scenario.settings import protocol_parameters
 from emulation.vm.waiting import MachineBackend
 from emulation.whole import write_text
 from nodeapp.installation import COMMAND
@@ -34,7 +33,7 @@ from spark_analysis.sweeps.differences import Difference, differences
 from spark_analysis.sweeps.folder import PAGE
 from spark_analysis.sweeps.spec import VIRTUAL, SweepSpec
 from spark_analysis.sweeps.sweep import SweepOutcome
-from topologies.catalog import topology_parameters
+from topologies.catalog import all_parameters
 
 CLOCKS: Final = {
     VIRTUAL: "under the virtual clock",
@@ -120,13 +119,15 @@ def arranged(
 
 def _axis(spec: SweepSpec, parameter: str | None) -> str:
     """Return the label of a parameter's axis: its name, and its help text up to the details."""
-    parameters = [
-        *topology_parameters(spec.topology),
-        *(p for protocol in spec.protocols for p in protocol_parameters(protocol)),
-    ]
-    meaning = next((p.help for p in parameters if p.name == parameter), "")
+    name = parameter or ""
+    offered = (
+        all_parameters(spec.topology, protocol, workload)
+        for workload in spec.workloads
+        for protocol in spec.protocols
+    )
+    meaning = next((has[name].help for has in offered if name in has), "")
     meaning = re.split("[;:(]", meaning)[0].strip()
-    return f"{parameter}, {meaning}" if meaning else parameter or ""
+    return f"{name}, {meaning}" if meaning else name
 
 
 def compared(outcome: SweepOutcome) -> list[Difference]:

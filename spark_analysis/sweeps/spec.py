@@ -154,6 +154,11 @@ class SweepSpec(OnBackend):
     draws: tuple[str, ...] = ()
     backend: str = VIRTUAL
 
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """Names of the workloads; an empty one is the topology's own."""
+        return self.vary.get(WORKLOAD) or (str(self.settings.get(WORKLOAD, "")),)
+
     def command(self) -> str:
         """Return the command that asks for it."""
         words = [COMMAND, "sweep", self.topology, *self.protocols]
@@ -273,12 +278,11 @@ def points(spec: SweepSpec) -> list[RunPoint]:
         if any(metric.swept and metric.column == key for metric in METRICS):
             raise SpecError(f"{key} is also measured, in a column of that name: rename either")
     by_key: dict[str, RunPoint] = {}
-    workloads = spec.vary.get(WORKLOAD) or (str(spec.settings.get(WORKLOAD, "")),)
     try:
         offered = {
             (protocol, workload): all_parameters(spec.topology, protocol, workload)
             for protocol in spec.protocols
-            for workload in workloads
+            for workload in spec.workloads
         }
         _check_keys(spec, offered)
         _check_draws(spec, offered)

@@ -23,6 +23,7 @@ from spark_analysis.report.page import write_figures
 from spark_analysis.report.quantities import number
 from spark_analysis.sweeps.page import (
     QUANTITIES,
+    _axis,
     arranged,
     cause_drawings,
     compared,
@@ -210,6 +211,16 @@ def test_values_of_several_decades_are_on_a_logarithmic_axis() -> None:
     assert axes_of([1, 10, 100]).get_xscale() == "log"
     assert axes_of([0, 10, 100]).get_xscale() == "linear"
     assert axes_of([1, 5, 10]).get_xscale() == "linear"
+
+
+def test_an_axis_says_what_a_parameter_is_whosever_it_is() -> None:
+    assert _axis(spec(), "speed") == "speed, m/s of every station"
+    assert _axis(spec(), "retransmissions") == "retransmissions"
+    chosen = spec(settings={"workload": "stock"})
+    assert _axis(chosen, "width") == "width, mean share of all prices in a range"
+    varied = spec(vary={"workload": ("topic", "stock")})
+    assert _axis(varied, "width") == "width, mean share of all prices in a range"
+    assert _axis(spec(), None) == ""
 
 
 def test_intervals_wider_than_everything_leave_the_means_to_be_seen() -> None:
