@@ -42,9 +42,9 @@ TESTBED/.venv/bin/python`; of a [package](running.md#without-root), its environm
     run.delivery.groupby("receiver")["delay"].median()     # pandas
     run.units("delay")["delay"]                            # what a column is
 
-Tables are read on access and without Spark; a run that has none yet is analysed first. `runs.load`
-takes the folder of a run of `mn` as well (`run.signals`, `run.traffic`...). A program runs a
-scenario in a few lines:
+Tables are read on access and without Spark; a run that has none yet is analysed first. One that is
+older than a measure has its table after another `analyze`. `runs.load` takes the folder of a run of
+`mn` as well (`run.signals`, `run.traffic`...). A program runs a scenario in a few lines:
 
     from emulation.backends.virtual import run_virtual
     from topologies.catalog import make_scenario

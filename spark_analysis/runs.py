@@ -83,7 +83,10 @@ class Loaded(ABC):
             return self.table(name)
         except KeyError:
             names = ", ".join(self.tables)
-            raise AttributeError(f"no table {name!r}; there are: {names}") from None
+            raise AttributeError(
+                f"no table {name!r}; there are: {names}; if a newer measure makes it, analyze the "
+                "run again"
+            ) from None
 
     def __dir__(self) -> list[str]:
         """Name the tables as well, for completion in a notebook."""
