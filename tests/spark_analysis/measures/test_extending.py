@@ -1,4 +1,4 @@
-"""A measure is a file: that of docs/extending/, in a copy of the project."""
+"""A measure is a file: that of docs/extending/, in a copy of the project that has its protocol."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ from tests.spark_analysis.report.pages import Page
 
 PACKAGES = ("testbed", "spark_analysis", "topologies", "emulation", "capture", "nodeapp")
 FILE = "spark_analysis/measures/spread.py"
+PROTOCOL = "nodeapp/pubsub/gossip.py"
+REGISTRY = "nodeapp/pubsub/registry.py"
+ENTRY = '        "flooding": Protocol('
+LINE = '        "gossip": Protocol("gossip:Gossip", "with a probability"),\n'
 
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the project to which the file was added."""
+    """Return a copy of the project to which both were added."""
     project = tmp_path_factory.mktemp("extended") / "project"
     for package in PACKAGES:
         # With its bytecode, which fits: every process of the command would compile it.
@@ -32,6 +36,10 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if (PROJECT / FOLDER).exists():  # compiled modules whose source is the same, class data
         (project / FOLDER).symlink_to(PROJECT / FOLDER)
     (project / FILE).write_text(example("measure"), encoding="utf-8")
+    (project / PROTOCOL).write_text(example("protocol"), encoding="utf-8")
+    registry = (project / REGISTRY).read_text(encoding="utf-8")
+    assert ENTRY in registry
+    (project / REGISTRY).write_text(registry.replace(ENTRY, LINE + ENTRY), encoding="utf-8")
     return project
 
 
@@ -46,7 +54,7 @@ sweep, sys.argv = Path(sys.argv[1]), ["", "--renew"]
 assert main() == 0
 with spark_session("local[2]"):  # one for both: a cold start costs seconds
     app(
-        ["sweep", "roaming_field", "flooding", "--vary", "speed=0,5", "--seeds", "1", "--duration",
+        ["sweep", "roaming_field", "gossip", "--vary", "speed=0,5", "--seeds", "1", "--duration",
          "21", "--set", "nodes=7", "--set", "interval=1", "--keep-frames", "--out", str(sweep)],
         standalone_mode=False,
     )
