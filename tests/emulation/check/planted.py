@@ -59,6 +59,13 @@ class NumbersAlone(_Remembering):
     memory = _Numbers
 
 
+class Dawdles(Flooding):
+    """Tells its clients of an event two seconds after it came."""
+
+    def deliver(self, frame: Frame) -> None:
+        self.host.call_later(2.0, super().deliver, frame)
+
+
 class NoTimeToLive(Flooding):
     """Sends what it hears again and again, and counts no hops down."""
 

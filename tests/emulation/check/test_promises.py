@@ -11,7 +11,7 @@ from emulation.check.story import story
 from nodeapp.pubsub.registry import PROTOCOLS, service_of
 from tests.examples import examples
 
-FEW, MORE = 50, 150
+FEW, MORE = 25, 150
 """Scenarios of each protocol; the variable that multiplies examples multiplies them too."""
 
 

@@ -94,7 +94,7 @@ def test_what_is_found_by_one_kind_of_fault_alone(
     bug: type[Service], kind: Kind, violated: str
 ) -> None:
     others: tuple[Kind, ...] = ("crash", "radio", "link", "partition")
-    assert first(bug, "flooding", 40, faults=others, nodes=(2, 3)) is None
+    assert first(bug, "flooding", 20, faults=others, nodes=(2, 3)) is None
     finding = first(bug, "flooding", 400, faults=(kind,), nodes=(2, 3))
     assert finding is not None
     assert finding.property == violated
@@ -209,7 +209,7 @@ def test_the_property_on_the_page_is_one() -> None:
     exec(code, names)
     search = Search(Design("flooding", service_of("flooding")), [names["Quick"]()])
     assert list(search.search(1, 20, None)) == []
-    search = Search(Design("periodic-probing", service_of("periodic-probing")), [names["Quick"]()])
+    search = Search(Design("flooding", planted.Dawdles, (2, 3)), [names["Quick"]()])
     (finding,) = search.search(1, 50, None)
     assert story(finding)[-1].endswith(" s for it.")
 
