@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.dot11 import Dot11, Dot11Beacon, RadioTap
 
@@ -86,6 +86,7 @@ def radiotap(draw: st.DrawFn) -> bytes:
         max_size=6,
     )
 )
+@settings(max_examples=50)
 def test_scapy_and_numpy_agree(
     frames: list[tuple[bytes, bytes, bytes, int, int, int, int]],
 ) -> None:

@@ -392,7 +392,7 @@ def test_frames_that_cannot_have_come_this_way_are_malformed() -> None:
     assert len(table_of(network, 2)) == 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from([CommonKind.HELLO, CommonKind.EVENT, InterestKind.INTERESTS]),
     st.sampled_from([0, 1, 2, 3, BROADCAST]),

@@ -52,7 +52,7 @@ def random_graph(rng: random.Random, count: int, density: float, **parameters: A
     st.booleans(),
     OPTIONS,
 )
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_routes_never_loop(
     seed: int,
     count: int,
@@ -105,7 +105,7 @@ def test_routes_never_loop(
     st.booleans(),
     st.integers(0, 2**32),
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_every_frame_arrives_once_in_a_connected_graph(
     count: int, density: float, jitter: float, gratuitous: bool, only: bool, seed: int
 ) -> None:

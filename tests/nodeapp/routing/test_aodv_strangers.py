@@ -112,7 +112,7 @@ FORGERIES = st.lists(
 
 @pytest.mark.slow
 @given(FORGERIES, st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_all_arrives_a_minute_after_whatever_was_forged(
     forgeries: list[tuple[Any, int, int, int, int, float, bool]], began_before: bool
 ) -> None:

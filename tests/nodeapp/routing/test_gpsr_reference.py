@@ -1,4 +1,4 @@
-"""GPSR beside an independent one, on 1,000 random static graphs."""
+"""GPSR beside an independent one, on 500 random static graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nodeapp.geometry import gabriel_neighbours
 from tests.nodeapp.routing.gpsr_reference import StaticGraph, sampled_pairs
 from tests.nodeapp.routing.test_gpsr import RANGE, GpsrField
 
-GRAPHS = 1_000
+GRAPHS = 500
 PAIRS = 30
 """Of each graph; those that are not connected must fail."""
 
@@ -21,11 +21,11 @@ def random_graph(rng: np.random.Generator) -> GpsrField:
     return GpsrField([(float(x), float(y)) for x, y in rng.uniform(0.0, side, (count, 2))])
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_the_same_ways_as_an_independent_implementation(part: int) -> None:
     rng = np.random.default_rng(part)
     reached = unreached = in_perimeter = 0
-    for _ in range(GRAPHS // 4):
+    for _ in range(GRAPHS // 2):
         field = random_graph(rng)
         points = np.array([each.router.neighbours.position() for each in field.stations])
         graph = StaticGraph(points, RANGE)
@@ -53,9 +53,8 @@ def test_the_same_ways_as_an_independent_implementation(part: int) -> None:
     assert min(reached, unreached, in_perimeter) > 100
 
 
-@pytest.mark.parametrize("part", range(2))
-def test_the_papers_rule_for_the_entry_changes_nothing_while_nodes_stand_still(part: int) -> None:
-    rng = np.random.default_rng(100 + part)
+def test_the_papers_rule_for_the_entry_changes_nothing_while_nodes_stand_still() -> None:
+    rng = np.random.default_rng(100)
     for _ in range(100):
         field = random_graph(rng)
         points = [station.point for station in field.stations]
