@@ -16,6 +16,7 @@ import pytest
 
 from capture.namespaces import network_namespace
 from nodeapp.__main__ import run_exactly
+from nodeapp.client import Client, ClientError, status_lines
 from nodeapp.node import open_radio
 from nodeapp.pubsub.registry import kinds
 from nodeapp.wire import CLIENT_PORT, NODE_PORT, Frame
@@ -68,7 +69,12 @@ class Process:
                 each.communicate()
 
     def status(self) -> str:
-        return self.pubsub("status").stdout
+        """Return what `pubsub status` shows, "" if no node answers, without starting it."""
+        try:
+            with network_namespace(self.pid), Client() as client:
+                return "\n".join(status_lines(client.status()))
+        except ClientError:
+            return ""
 
     def end(self) -> str:
         """Stop the node, which must be running, and return what it logged."""
@@ -88,7 +94,7 @@ def start(pair: list[int]) -> Iterator[Callable[..., Process]]:
         process = Process(pair[node_id - 1], node_id, protocol, *more)
         started.append(process)
         if answers:
-            until(lambda: process.pubsub("status").returncode == 0)
+            until(process.status)
         return process
 
     yield make
@@ -105,6 +111,7 @@ def test_processes_publish_and_subscribe(start: Callable[..., Process], protocol
         until(lambda: "\n  2 " in one.status() and "\n  1 " in other.status())
     reader = other.subscriber("traffic", "speed>10", "--attr", "role=police", "--count", "2")
     until(lambda: "traffic 'speed>10'" in other.status())
+    assert f"protocol: {protocol}\n" in other.pubsub("status").stdout
     if protocol == "broker-gpsr":
         until(lambda: "stored subscriptions: 1" in one.status())
     for words in (["speed=5"], ["speed=12"], ["speed=13", "--policy", "role=press"], ["speed=14"]):
