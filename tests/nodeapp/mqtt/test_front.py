@@ -127,7 +127,7 @@ def test_malformed_packets_end_the_connection(start: Callable[..., Node]) -> Non
 def test_a_client_that_is_silent_too_long_is_lost(start: Callable[..., Node], rest: str) -> None:
     node = start(1, "flooding")
     assert answer(node, CONNECT.replace("0000", "0001", 1), rest, size=5) == ACCEPTED
-    assert "clients                        0" in node.status()
+    until(lambda: "clients                        0" in node.status())
 
 
 @pytest.mark.parametrize("qos", ["0", "1", "2"])

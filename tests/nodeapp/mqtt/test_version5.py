@@ -256,7 +256,7 @@ def test_a_client_that_does_not_read_is_closed(
     deaf, writer = connect(node, "deaf", receive_max=1), connect(node, "w")
     deaf.subscribe("a")
     writer.publish_many("a", 100, bytes(50_000))
-    assert "clients                        1" in node.status()
+    until(lambda: "clients                        1" in node.status())
     assert "does not read what it subscribed to" in node.end()
 
 
