@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -102,12 +104,117 @@ def fields(folder: Path, datagrams: list[bytes], *names: str) -> list[list[str]]
     return [[flags.get(value, value) for value in line.split("\t")] for line in lines]
 
 
-@pytest.mark.slow
-def test_every_header_field(tmp_path: Path) -> None:
-    datagrams = [frame.encode() for frame in GOOD]
-    names = ("version", "kind", "ttl", "hops", "originator", "destination", "publisher")
-    lengths = ("sequence", "route_length", "body_length")
-    for frame, values in zip(GOOD, fields(tmp_path, datagrams, *names, *lengths), strict=True):
+HEADER = (
+    *("version", "kind", "ttl", "hops", "originator", "destination", "publisher"),
+    *("sequence", "route_length", "body_length"),
+)
+FLAGS = ("flags", "flags.replica", "flags.one_way", "event")
+POSITIONS = ("x", "y", "entered_x", "entered_y", "face_x", "face_y")
+ADDRESSEES = encode_addressees([7, 300])
+LOCATED = tuple(
+    frame._replace(route=with_sender(frame.route, Whereabouts(10.5, -20.5, 3.0, -4.0)))
+    for frame in (GREEDY, PERIMETER, HELLO)
+)
+CELL_GREEDY = CellRoute((-3, 70_000), 9, (5, -6), 600).encode()
+CELL_PERIMETER = CellRoute((-3, 70_000), 9, (5, -6), 599, Walk((-1, 2), (0, -3), (5, -6))).encode()
+ODD_CELLS = (CELL_GREEDY + CELL_PERIMETER[len(CELL_GREEDY) :], CELL_PERIMETER[:-1])
+"""A perimeter's fields without its mode, and one that is cut short."""
+CELL_FIELDS = (
+    *("key", "left", "column", "row", "sender_column", "sender_row"),
+    *("entry_column", "entry_row", "first_column", "first_row"),
+)
+BEACON = TreeBeacon(2, 2**40, 1500, 3, 4, orphaned=True, children=(5, 6)).encode()
+OF_AODV = {
+    AodvKind.ROUTE_REQUEST: RouteRequest(GRATUITOUS | UNKNOWN, 7, 0, 2**32 - 1).encode(),
+    AodvKind.ROUTE_REPLY: RouteReply(9, 5, 3, 6.0, ACKNOWLEDGE).encode(),
+    AodvKind.ROUTE_ERROR: next(encode_errors([(4, 5), (6, 7)], NO_DELETE)),
+    CommonKind.HELLO: Hello(8, 2.0).encode(),
+}
+AODV_FIELDS = (
+    *("flags.gratuitous", "flags.destination_only", "flags.unknown"),
+    *("reply.flags.acknowledge", "error.flags.no_delete", "request"),
+    *("destination", "destination_sequence", "originator_sequence", "hop_count", "lifetime"),
+)
+SEAL = Seal(b"a key of sixteen bytes", 1)
+SEALED = [
+    SEAL.seal(frame.encode(), 1.0)
+    for frame in (
+        Frame(AodvKind.ROUTE_ERROR, 1, body=next(encode_errors([(7, 100)]))),
+        Frame(AodvKind.ROUTE_REQUEST, 1, body=RouteRequest(0, 7, 0, 1).encode()),
+        Frame(OverlayKind.LINK, 1),
+    )
+]
+
+
+def encoded(*frames: Frame) -> list[bytes]:
+    return [frame.encode() for frame in frames]
+
+
+QUESTIONS: Final[dict[str, tuple[list[bytes], tuple[str, ...]]]] = {
+    "header": (encoded(*GOOD), HEADER),
+    "flags": (encoded(*GOOD), FLAGS),
+    "geographic": (
+        encoded(GREEDY, PERIMETER, HELLO._replace(route=b"\x09abc")),
+        tuple(f"route.{name}" for name in ("mode", *POSITIONS, "edge_from", "edge_to", "entry")),
+    ),
+    "addressees": (
+        encoded(*(HELLO._replace(route=ADDRESSEES[:end]) for end in (None, -1, 1))),
+        ("route.mode", "route.addressee"),
+    ),
+    "sender": (
+        encoded(*LOCATED, HELLO._replace(route=LOCATED[2].route[:-1])),
+        tuple(
+            f"route.{name}"
+            for name in ("mode", "x", "entry", *(f"sender_{x}" for x in ("x", "y", "vx", "vy")))
+        ),
+    ),
+    "cells": (
+        encoded(*(HELLO._replace(route=x) for x in (CELL_GREEDY, CELL_PERIMETER, *ODD_CELLS))),
+        ("route.mode", *(f"cells.{name}" for name in CELL_FIELDS)),
+    ),
+    "tree": (
+        encoded(*(HELLO._replace(route=route) for route in (BEACON, BEACON[:-1]))),
+        tuple(
+            f"tree.{name}"
+            for name in (
+                *("flags.orphaned", "cost", "children", "root", "parent", "epoch", "age", "child"),
+            )
+        ),
+    ),
+    "aodv": (
+        encoded(*(Frame(kind, 1, body=body) for kind, body in OF_AODV.items())),
+        ("kind", *(f"aodv.{name}" for name in AODV_FIELDS)),
+    ),
+    "not aodv": (
+        encoded(HELLO._replace(body=encode_hello(1.0, 2.0, 3.0, 4.0))),
+        ("kind", "aodv.lifetime"),
+    ),
+    "seal": (SEALED, ("aodv.destination", "aodv.request", "seal", "body")),
+    "no CBOR": (encoded(HELLO._replace(body=b"\xff\x00")), ("body",)),
+}
+"""Datagrams, and the fields that tests look at."""
+Answers = dict[str, list[list[str]]]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """What tshark says to all questions, asked at once: starting it takes longest."""
+    names = list(dict.fromkeys(name for _, wanted in QUESTIONS.values() for name in wanted))
+    datagrams = [datagram for several, _ in QUESTIONS.values() for datagram in several]
+    rows = fields(tmp_path_factory.mktemp("questions"), datagrams, *names)
+    assert len(rows) == len(datagrams)
+    left = iter(rows)
+    return {
+        question: [
+            [row[names.index(name)] for name in wanted]
+            for row in itertools.islice(left, len(several))
+        ]
+        for question, (several, wanted) in QUESTIONS.items()
+    }
+
+
+def test_every_header_field(answers: Answers) -> None:
+    for frame, values in zip(GOOD, answers["header"], strict=True):
         assert [int(value) for value in values] == [
             1,
             frame.kind,
@@ -120,7 +227,7 @@ def test_every_header_field(tmp_path: Path) -> None:
             len(frame.route),
             len(frame.body),
         ]
-    assert fields(tmp_path, datagrams, "flags", "flags.replica", "flags.one_way", "event") == [
+    assert answers["flags"] == [
         ["0x01", "1", "0", "3/17"],
         ["0x02", "0", "1", "3/17"],
         ["0x00", "0", "0", ""],
@@ -128,43 +235,21 @@ def test_every_header_field(tmp_path: Path) -> None:
     ]
 
 
-def test_geographic_routes(tmp_path: Path) -> None:
-    positions = ("x", "y", "entered_x", "entered_y", "face_x", "face_y")
-    names = ("mode", *positions, "edge_from", "edge_to", "entry")
-    unknown = HELLO._replace(route=b"\x09abc")
-    assert fields(
-        tmp_path,
-        [frame.encode() for frame in (GREEDY, PERIMETER, unknown)],
-        *(f"route.{name}" for name in names),
-    ) == [
+def test_geographic_routes(answers: Answers) -> None:
+    assert answers["geographic"] == [
         ["1", "1.5", "-20.25", "", "", "", "", "", "", ""],
         ["2", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
         [""] * 10,
     ]
 
 
-def test_lists_of_addressees(tmp_path: Path) -> None:
-    route = encode_addressees([7, 300])
-    frames = [HELLO._replace(route=each) for each in (route, route[:-1], route[:1])]
-    assert fields(
-        tmp_path, [frame.encode() for frame in frames], "route.mode", "route.addressee"
-    ) == [["4", "7,300"], ["", ""], ["", ""]]
+def test_lists_of_addressees(answers: Answers) -> None:
+    assert answers["addressees"] == [["4", "7,300"], ["", ""], ["", ""]]
 
 
-def test_where_the_sender_of_a_frame_is(tmp_path: Path) -> None:
-    sender = Whereabouts(10.5, -20.5, 3.0, -4.0)
-    frames = [
-        frame._replace(route=with_sender(frame.route, sender))
-        for frame in (GREEDY, PERIMETER, HELLO)
-    ]
-    cut = HELLO._replace(route=frames[2].route[:-1])
-    names = ("mode", "x", "entry", "sender_x", "sender_y", "sender_vx", "sender_vy")
+def test_where_the_sender_of_a_frame_is(answers: Answers) -> None:
     located = ["10.5", "-20.5", "3", "-4"]
-    assert fields(
-        tmp_path,
-        [frame.encode() for frame in (*frames, cut)],
-        *(f"route.{name}" for name in names),
-    ) == [
+    assert answers["sender"] == [
         ["129", "1.5", "", *located],
         ["130", "1", "9", *located],
         ["128", "", "", *located],
@@ -172,16 +257,8 @@ def test_where_the_sender_of_a_frame_is(tmp_path: Path) -> None:
     ]
 
 
-def test_ways_from_cell_to_cell(tmp_path: Path) -> None:
-    greedy = CellRoute((-3, 70_000), 9, (5, -6), 600).encode()
-    walk = CellRoute((-3, 70_000), 9, (5, -6), 599, Walk((-1, 2), (0, -3), (5, -6))).encode()
-    # A perimeter's fields without its mode, and one that is cut short.
-    odd = (greedy + walk[len(greedy) :], walk[:-1])
-    frames = [HELLO._replace(route=route).encode() for route in (greedy, walk, *odd)]
-    positions = ("column", "row", "sender_column", "sender_row")
-    entered = ("entry_column", "entry_row", "first_column", "first_row")
-    names = ("key", "left", *positions, *entered)
-    assert fields(tmp_path, frames, "route.mode", *(f"cells.{name}" for name in names)) == [
+def test_ways_from_cell_to_cell(answers: Answers) -> None:
+    assert answers["cells"] == [
         [str(CELLS), "9", "600", "-3", "70000", "5", "-6", "", "", "", ""],
         [str(CELL_WALK), "9", "599", "-3", "70000", "5", "-6", "-1", "2", "0", "-3"],
         [""] * 11,
@@ -189,53 +266,31 @@ def test_ways_from_cell_to_cell(tmp_path: Path) -> None:
     ]
 
 
-def test_places_in_a_spanning_tree(tmp_path: Path) -> None:
-    beacon = TreeBeacon(2, 2**40, 1500, 3, 4, orphaned=True, children=(5, 6))
-    frames = [HELLO._replace(route=route) for route in (beacon.encode(), beacon.encode()[:-1])]
-    names = ("flags.orphaned", "cost", "children", "root", "parent", "epoch", "age", "child")
-    assert fields(
-        tmp_path, [frame.encode() for frame in frames], *(f"tree.{name}" for name in names)
-    ) == [["1", "3", "2", "2", "4", str(2**40), "1500", "5,6"], [""] * 8]
+def test_places_in_a_spanning_tree(answers: Answers) -> None:
+    assert answers["tree"] == [["1", "3", "2", "2", "4", str(2**40), "1500", "5,6"], [""] * 8]
 
 
-def test_messages_of_aodv(tmp_path: Path) -> None:
-    request = RouteRequest(GRATUITOUS | UNKNOWN, 7, 0, 2**32 - 1)
-    bodies = {
-        AodvKind.ROUTE_REQUEST: request.encode(),
-        AodvKind.ROUTE_REPLY: RouteReply(9, 5, 3, 6.0, ACKNOWLEDGE).encode(),
-        AodvKind.ROUTE_ERROR: next(encode_errors([(4, 5), (6, 7)], NO_DELETE)),
-        CommonKind.HELLO: Hello(8, 2.0).encode(),
-    }
-    frames = [Frame(kind, 1, body=body).encode() for kind, body in bodies.items()]
-    of_others = ("reply.flags.acknowledge", "error.flags.no_delete")
-    names = ("flags.gratuitous", "flags.destination_only", "flags.unknown", *of_others, "request")
-    values = ("destination", "destination_sequence", "originator_sequence", "hop_count", "lifetime")
-    assert fields(tmp_path, frames, "kind", *(f"aodv.{name}" for name in (*names, *values))) == [
+def test_messages_of_aodv(answers: Answers) -> None:
+    assert answers["aodv"] == [
         ["4", "1", "0", "1", "", "", "7", "", "0", str(2**32 - 1), "", ""],
         ["5", "", "", "", "1", "", "", "9", "5", "", "3", "6000"],
         ["6", "", "", "", "", "1", "", "4,6", "5,7", "", "", ""],
         ["1", "", "", "", "", "", "", "", "", "8", "", "2000"],
     ]
-    geographic = HELLO._replace(body=encode_hello(1.0, 2.0, 3.0, 4.0)).encode()
-    assert fields(tmp_path, [geographic], "kind", "aodv.lifetime") == [["1", ""]]
+    assert answers["not aodv"] == [["1", ""]]
 
 
-def test_the_seal_of_a_frame_is_not_of_its_body(tmp_path: Path) -> None:
-    seal = Seal(b"a key of sixteen bytes", 1)
-    errors = Frame(AodvKind.ROUTE_ERROR, 1, body=next(encode_errors([(7, 100)])))
-    request = Frame(AodvKind.ROUTE_REQUEST, 1, body=RouteRequest(0, 7, 0, 1).encode())
-    frames = [
-        seal.seal(each.encode(), 1.0) for each in (errors, request, Frame(OverlayKind.LINK, 1))
-    ]
-    found = fields(tmp_path, frames, "aodv.destination", "aodv.request", "seal", "body")
-    assert [values[:2] for values in found] == [["7", ""], ["", "7"], ["", ""]]
-    assert [values[2] for values in found] == [frame[-TRAILER:].hex() for frame in frames]
-    assert found[2][3] == ""
+def test_the_seal_of_a_frame_is_not_of_its_body(answers: Answers) -> None:
+    rows = answers["seal"]
+    assert [values[:2] for values in rows] == [["7", ""], ["", "7"], ["", ""]]
+    assert [values[2] for values in rows] == [frame[-TRAILER:].hex() for frame in SEALED]
+    assert rows[2][3] == ""
 
 
-def test_bodies_that_are_not_cbor_and_frames_that_are_cut_short_are_shown(tmp_path: Path) -> None:
-    odd = HELLO._replace(body=b"\xff\x00").encode()
-    assert fields(tmp_path, [odd], "body") == [["ff00"]]
+def test_bodies_that_are_not_cbor_and_frames_that_are_cut_short_are_shown(
+    answers: Answers, tmp_path: Path
+) -> None:
+    assert answers["no CBOR"] == [["ff00"]]
     whole = GREEDY.encode()
     path = tmp_path / "cut.pcap"
     packet = ethernet(udp_ipv4(whole))
@@ -271,29 +326,30 @@ def test_filters(tmp_path: Path) -> None:
     assert len(matching) == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("datagram", "reason"),
-    [
-        (b"", None),  # an empty datagram has no payload to dissect
-        (b"\x01\x02", "shorter than the header"),
-        (b"\x02" + HELLO.encode()[1:], "version 2 is not 1"),
-        (b"\x01\x63" + HELLO.encode()[2:], "unknown kind 99"),
-        (HELLO.encode() + b"x", "44 bytes, but the header says 43"),
-        (HELLO.encode()[:-1], "42 bytes, but the header says 43"),
-        (
-            HELLO.encode()[:6]
-            + (MAX_BODY + 1).to_bytes(2, "big")
-            + HELLO.encode()[8:24]
-            + bytes(MAX_BODY + 1),
-            "body of 60001 bytes; at most 60000 are allowed",
-        ),
-        (HELLO._replace(body=b"\x9f\xff\xff\x5b" + b"\xff" * 8).encode(), None),
-    ],
+MALFORMED: Final = (
+    (b"", None),  # an empty datagram has no payload to dissect
+    (HELLO._replace(body=b"\x9f\xff\xff\x5b" + b"\xff" * 8).encode(), None),
+    (b"\x01\x02", "shorter than the header"),
+    (b"\x02" + HELLO.encode()[1:], "version 2 is not 1"),
+    (b"\x01\x63" + HELLO.encode()[2:], "unknown kind 99"),
+    (HELLO.encode() + b"x", "44 bytes, but the header says 43"),
+    (HELLO.encode()[:-1], "42 bytes, but the header says 43"),
+    (
+        HELLO.encode()[:6]
+        + (MAX_BODY + 1).to_bytes(2, "big")
+        + HELLO.encode()[8:24]
+        + bytes(MAX_BODY + 1),
+        "body of 60001 bytes; at most 60000 are allowed",
+    ),
 )
-def test_malformed_frames_are_marked(tmp_path: Path, datagram: bytes, reason: str | None) -> None:
-    (line,) = tshark(tmp_path, [datagram], "-T", "fields", "-e", "_ws.expert.message")
-    if reason is None:
-        assert "Malformed frame:" not in line
-    else:
-        assert f"Malformed frame: {reason}" in line
+"""Datagrams, and what is wrong with them; the last line that tshark writes is not empty."""
+
+
+def test_malformed_frames_are_marked(tmp_path: Path) -> None:
+    datagrams = [datagram for datagram, _ in MALFORMED]
+    lines = tshark(tmp_path, datagrams, "-T", "fields", "-e", "_ws.expert.message")
+    for line, (_, reason) in zip(lines, MALFORMED, strict=True):
+        if reason is None:
+            assert "Malformed frame:" not in line
+        else:
+            assert f"Malformed frame: {reason}" in line

@@ -19,6 +19,7 @@ from scapy.utils import RawPcapReader
 
 from capture import recorder as recorder_module
 from capture.decode import Columns, decode_records
+from capture.__main__ import main
 from capture.files import shared_sizes
 from capture.scan import RADIOTAP, read_header, record_offsets
 from nodeapp.kinds import ClientKind, CommonKind
@@ -183,7 +184,7 @@ def test_a_killed_recorder_leaves_readable_files(net: Lab) -> None:
     thread = threading.Thread(target=send)
     thread.start()
     try:
-        for _ in range(4):
+        for _ in range(2):
             path = net.folder / "far0.pcap"
             with recording(net.folder, net.source("far0")) as recorder:
                 until(lambda path=path: path.stat().st_size > 100_000)  # type: ignore[misc]
@@ -297,6 +298,24 @@ def sent(sender: object, data: bytes) -> bool:
     return True
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "'interfaces'"),
+        ('{"interfaces": [{"pid": "x"}]}', "needs a pid"),
+    ],
+)
+def test_a_configuration_that_is_none_is_refused_in_one_line(
+    text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.json").write_text(text)
+    assert main([str(tmp_path / "config.json")]) == 1
+    errors = capsys.readouterr().err
+    assert why in errors
+    assert errors.count("\n") == 1
+
+
 def test_mistakes_at_the_start_are_one_line(net: Lab) -> None:
     def errors(text: str, files: int | None = None) -> str:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE) if files is None else (files, files)
@@ -315,9 +334,6 @@ def test_mistakes_at_the_start_are_one_line(net: Lab) -> None:
         return done.stderr
 
     template = '{"interfaces": [{"pid": %d, "interface": "%s", "file": "%s"}]}'
-    assert "is not JSON" in errors("{")
-    assert "'interfaces'" in errors("[]")
-    assert "needs a pid" in errors('{"interfaces": [{"pid": "x"}]}')
     good = str(net.folder / "x.pcap")
     assert "cannot capture on nil0" in errors(template % (net.near, "nil0", good))
     assert "cannot capture on lo" in errors(template % (2**22 + 1, "lo", good))
