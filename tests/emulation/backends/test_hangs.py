@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import signal
@@ -54,7 +53,7 @@ def helper(name: str) -> psutil.Process:
 
 @pytest.mark.parametrize(
     ("name", "duration"),
-    [("medium", 20.0), ("recorder", 20.0), ("driver", 3.0)],  # or noticed only after the end
+    [("medium", 20.0), ("driver", 3.0)],  # or noticed only after the end
 )
 def test_a_helper_that_hangs_fails_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, duration: float
@@ -129,30 +128,20 @@ def test_node_apps_that_do_not_end_share_one_limit(tmp_path: Path) -> None:
     assert {process.poll() for process in apps.values()} == {-signal.SIGKILL}
 
 
-@pytest.mark.parametrize(
-    ("what", "loaded", "number", "told"),
-    [
-        ("node apps", "nodeapp.__main__", signal.SIGKILL, "has ended"),
-        ("helpers", "capture.recorder", signal.SIGSTOP, "was stopped by a signal"),
-    ],
-)
-def test_a_run_whose_processes_have_lost_their_origin_ends(
-    tmp_path: Path, what: str, loaded: str, number: signal.Signals, told: str
-) -> None:
+def test_a_run_whose_helpers_have_lost_their_origin_ends(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, quiet(duration=20.0))
     hit: list[psutil.Process] = []
 
     def strike(seconds: float) -> None:
         if seconds > 0.3 and not hit:
             words = ((child, child.cmdline()) for child in psutil.Process().children())
-            hit.extend(child for child, line in words if loaded in line)
-            hit[0].send_signal(number)
+            hit.extend(child for child, line in words if "capture.recorder" in line)
+            hit[0].suspend()
 
     observer = Recorded(strike)
-    message = f"the process that {what} are forked from {told}"
+    message = "the process that helpers are forked from was stopped by a signal"
     with pytest.raises(BackendError, match=message):
         TapBackend().execute(quiet(duration=20.0), folder, observer)
-    # Those forked from a killed one die with it, and may be told first.
     assert facts(folder.path)["problems"][-1] == f"the run failed: {message}"
 
 
@@ -176,24 +165,6 @@ def test_at_the_prompt_a_lasting_failure_is_told_once(tmp_path: Path) -> None:
         TapBackend().execute(scenario, folder, observer, prompt)
     assert observer.problems == [message]
     assert spent[0] < 0.4, "it looks a few times a second"
-
-
-def test_a_node_app_that_is_stopped_is_told(tmp_path: Path) -> None:
-    scenario = quiet(duration=2.5)
-    folder = RunFolder.create(tmp_path, scenario)
-    stopped: list[psutil.Process] = []
-
-    def stop(seconds: float) -> None:
-        if seconds > 1.0 and not stopped:
-            family = psutil.Process().children(recursive=True)
-            stopped.extend(child for child in family if "nodeapp" in child.cmdline())
-            stopped[0].suspend()
-
-    observer = Recorded(stop)
-    TapBackend().execute(scenario, folder, observer)
-    assert len(observer.problems) == 1
-    assert "the node app was stopped by a signal at " in observer.problems[0]
-    assert json.loads((folder.path / "run.json").read_text())["problems"] == observer.problems
 
 
 def waited() -> float:
@@ -262,7 +233,7 @@ def hang(process: psutil.Process) -> None:
 
 @pytest.mark.skipif(platform.machine() not in PAUSE, reason="no machine code for it")
 @pytest.mark.skipif(bool(switches.obstacles()), reason="; ".join(switches.obstacles()))
-def test_switch_database_and_controller_that_hang_are_told(
+def test_switch_database_controller_and_recorder_that_hang_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "LIMIT", 4.0)
@@ -282,16 +253,20 @@ def test_switch_database_and_controller_that_hang_are_told(
             or "emulation.network.controller" in each.cmdline()
         ]
         assert len(found) == 3
+        recorder = helper("recorder")
+        recorder.suspend()
         for each in found:
             hang(each)
-        assert await_condition(lambda: len(observer.problems) == 3, 30.0, 0.1)
+        assert await_condition(lambda: len(observer.problems) == 4, 30.0, 0.1)
+        recorder.kill()
         for each in found:
             assert each.status() == psutil.STATUS_SLEEPING
             each.kill()
 
     with pytest.raises(BackendError, match=r"has hung since .* s of the scenario: no sign of life"):
         TapBackend().execute(scenario, folder, observer, interact=prompt)
-    told = [line.partition(" has hung since ") for line in observer.problems[:3]]
-    assert {name for name, _, _ in told} == {"the controller", "the switch database", "the switch"}
+    told = [line.partition(" has hung since ") for line in observer.problems[:4]]
+    backbone_parts = {"the controller", "the switch database", "the switch"}
+    assert {name for name, _, _ in told} == backbone_parts | {"the recorder"}
     assert all(float(when.split()[0]) > 0.5 for _, _, when in told)  # they did answer
     assert facts(folder.path)["ended"] == "failed"

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,18 @@ def command(*arguments: str, runs: Path) -> list[str]:
 QUIET = ("--nodes", "4", "--set", "topics=0")
 
 
+@contextmanager
+def ended_well(line: list[str]) -> Iterator[None]:
+    """Run a command meanwhile, and wait for its end, which must be good."""
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, cwd=PROJECT) as process:
+        try:
+            yield
+            _, errors = process.communicate(timeout=90)
+        finally:
+            process.kill()
+    assert process.returncode == 0, errors
+
+
 def packets(capture: Path) -> int:
     with RawPcapReader(str(capture)) as reader:
         return sum(1 for _ in reader)
@@ -170,37 +183,27 @@ def facts(folder: Path) -> dict[str, Any]:
     return value
 
 
-def test_all_node_apps_get_the_road_map(tmp_path: Path) -> None:
+def test_a_run_leaves_a_complete_folder_beside_another_run(tmp_path: Path) -> None:
     scenario = make_scenario(
         "manhattan",
         "broker-gpsr-map",
-        seed=1,
-        duration=1.0,
-        settings={"nodes": 3, "topics": 0},
-    )
-    folder = RunFolder.create(tmp_path, scenario)
-    observer = Recorded()
-    TapBackend().execute(scenario, folder, observer)
-    assert observer.problems == []
-    written = json.loads((folder.path / "map.json").read_text())
-    assert written == {"waypoints": [list(point) for point in scenario.road_map]}
-    for node in scenario.nodes:
-        assert "runs broker-gpsr-map" in folder.log(node).read_text()
-
-
-def test_a_run_leaves_a_complete_folder(tmp_path: Path) -> None:
-    scenario = make_scenario(
-        "roaming_field",
-        "broker-gpsr",
         seed=2,
         duration=14.0,
-        settings={"nodes": 6, "topics": 1, "subscribers": 3, "interval": 1},
+        settings={
+            **{"nodes": 6, "topics": 1, "publishers": 1, "subscribers": 3, "interval": 1},
+            "side": 500,
+        },
     )
-    folder = RunFolder.create(tmp_path, scenario)
+    folder = RunFolder.create(tmp_path / "this", scenario)
     observer = Recorded()
-    TapBackend().execute(scenario, folder, observer)
+    with ended_well(command("--duration", "3", *QUIET, runs=tmp_path / "other")):
+        TapBackend().execute(scenario, folder, observer)
+    (other,) = (tmp_path / "other").iterdir()
+    assert facts(other)["ended"] == "completed"
     assert observer.problems == []
     assert Scenario.load(folder.scenario) == scenario
+    road_map = json.loads((folder.path / "map.json").read_text())
+    assert road_map == {"waypoints": [list(point) for point in scenario.road_map]}
     assert facts(folder.path)["ended"] == "completed"
     assert facts(folder.path)["problems"] == []
     assert folder.losses.read_text().startswith("time_ns,sender,publisher,")
@@ -210,21 +213,21 @@ def test_a_run_leaves_a_complete_folder(tmp_path: Path) -> None:
     assert names["frames delivered late, median"] > 0
     for node in scenario.nodes:
         assert packets(folder.radio_capture(node)) > 10  # its own beacons alone
-        assert folder.log(node).exists()
+        assert "runs broker-gpsr-map" in folder.log(node).read_text()  # it has the road map
     publishers = {o.node for o in scenario.workload if o.action == "publish"}
     for node in scenario.nodes:
         if node.id in publishers:
             assert packets(folder.loopback_capture(node)) >= 2
 
 
-def test_a_node_app_that_dies_is_reported_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_node_apps_that_die_or_stop_are_reported_and_the_run_goes_on(tmp_path: Path) -> None:
     scenario = quiet(duration=4.0)
     folder = RunFolder.create(tmp_path, scenario)
 
     memory: dict[str, float] = {}
     room: list[int] = []
 
-    def kill_one(run: TapRun, seconds: float) -> None:
+    def strike(run: TapRun, seconds: float) -> None:
         if seconds > 1.0 and run.nodes["sta2"].poll() is None:
             memory.update(footprint(run.nodes["sta1"].pid))
             with network_namespace(run.net["sta1"].pid):
@@ -233,11 +236,13 @@ def test_a_node_app_that_dies_is_reported_and_the_run_goes_on(tmp_path: Path) ->
                 )
             room.append(device["txqlen"])
             run.nodes["sta2"].kill()
+            psutil.Process(run.nodes["sta3"].pid).suspend()
 
-    observer = perform(scenario, folder, kill_one)
+    observer = perform(scenario, folder, strike)
     assert room[0] >= LEAST_QUEUE > scenario.radio.queue_frames  # the medium's queue is the bound
-    assert len(observer.problems) == 1
-    assert observer.problems[0].startswith("sta2: the node app was killed by signal 9")
+    dead, stopped = sorted(observer.problems)
+    assert dead.startswith("sta2: the node app was killed by signal 9")
+    assert stopped.startswith("sta3: the node app was stopped by a signal at ")
     assert facts(folder.path)["problems"] == observer.problems
     assert facts(folder.path)["ended"] == "completed"
     # Started by itself, it would have all of its anonymous memory for itself.
@@ -291,10 +296,18 @@ def test_node_apps_that_cannot_start_end_the_run_with_their_own_words(tmp_path: 
         TapBackend().execute(scenario, folder, Recorded())
 
 
-@pytest.mark.parametrize("stage", ["starting 4 stations", "starting 4 node apps", "running"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("number", "stage"),
+    [
+        (signal.SIGKILL, "starting 4 stations"),  # test_hangs.py has the other signals then, ...
+        (signal.SIGKILL, "starting 4 node apps"),
+        (signal.SIGKILL, "running"),
+        (signal.SIGINT, "starting 4 node apps"),
+        (signal.SIGTERM, "running"),  # ... and test_mesh.py Ctrl-C while a run goes on
+    ],
+)
 def test_a_run_ended_at_any_stage_leaves_nothing(
-    tmp_path: Path, stage: str, number: signal.Signals
+    tmp_path: Path, number: signal.Signals, stage: str
 ) -> None:
     process = subprocess.Popen(
         command("--duration", "60", *QUIET, runs=tmp_path),
@@ -323,23 +336,6 @@ def test_a_run_ended_at_any_stage_leaves_nothing(
     (folder,) = tmp_path.iterdir()
     for capture in folder.glob("captures/*.pcap"):
         packets(capture)
-
-
-def test_two_runs_beside_each_other(tmp_path: Path) -> None:
-    both = [
-        subprocess.Popen(
-            command("--duration", "3", *QUIET, runs=tmp_path),
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=PROJECT,
-        )
-        for _ in range(2)
-    ]
-    outputs = [process.communicate(timeout=90)[1] for process in both]
-    assert [process.returncode for process in both] == [0, 0], outputs
-    folders = list(tmp_path.iterdir())
-    assert len(folders) == 2
-    assert all(facts(folder)["ended"] == "completed" for folder in folders)
 
 
 def test_a_full_disk_under_the_captures_is_reported(tmp_path: Path) -> None:
