@@ -72,10 +72,15 @@ def packets(capture: Path) -> list[Any]:
         return [Ether(data) for data, _ in reader]
 
 
-def times(capture: Path) -> list[tuple[float, Any]]:
+def recorded(capture: Path) -> list[tuple[float, bytes]]:
+    """Return the times and the bytes of the packets in a capture."""
     with RawPcapReader(str(capture)) as reader:
         unit = 1e-9 if reader.nano else 1e-6
-        return [(told.sec + told.usec * unit, Ether(data)) for data, told in reader]
+        return [(told.sec + told.usec * unit, data) for data, told in reader]
+
+
+def times(capture: Path) -> list[tuple[float, Any]]:
+    return [(time, Ether(data)) for time, data in recorded(capture)]
 
 
 TELLING = ("frames delivered late, maximum", "client operations late, p99")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import select
 import socket
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import IP
 
 from capture.layers import PubSub
 from emulation.backends.base import BackendError
@@ -34,25 +35,46 @@ from tests.emulation.backends.test_tap import (
     packets,
     quiet,
 )
-from tests.emulation.mesh_lab import notified, require_real_time
+from tests.emulation.mesh_lab import notified, recorded, require_real_time
 from tests.emulation.mesh_lab import times as timed
 from topologies.catalog import make_scenario
 
 pytestmark = pytest.mark.root
 
 TOPIC = (("topic", "=", "a"),)
+HEADERS = 14 + 20 + 8
+"""Bytes before the payload of a datagram in a packet."""
 
 
-def test_node_apps_come_back_and_radios_fall_silent(tmp_path: Path) -> None:
-    faults = "crash sta2 at 1 for 1.5; radio sta3 at 0; jam 0,0 power -90 at 1 for 1"
+def test_node_apps_come_back_radios_fall_silent_and_positions_and_clocks_are_wrong(
+    tmp_path: Path,
+) -> None:
+    """The clock is that of a time namespace: nothing in a node app knows of it."""
+    faults = (
+        "crash sta2 at 1 for 1.5; radio sta3 at 0; jam 0,0 power -90 at 1 for 1; "
+        "position sta1 off 300,-40 at 0.5 for 1.5; clock sta4 ahead 5000.25 at 0"
+    )
     workload = (
         Operation(time=0.5, node=2, action="subscribe", subscription=1, filter=TOPIC),
         Operation(time=2.2, node=2, action="unsubscribe", subscription=1),  # nobody is there
     )
-    made = quiet(duration=5.0, faults=faults)
-    scenario = made.model_copy(update={"workload": workload})
+    scenario = quiet(duration=5.0, faults=faults).model_copy(update={"workload": workload})
+    places: dict[float, list[float]] = {}
+    offsets: set[tuple[str, ...]] = set()
+    pids: dict[str, int] = {}
+
+    def ask(seconds: float) -> None:
+        if not pids:  # before one of all processes has ended
+            pids.update({name: pid_of(name) for name in ("sta1", "sta4")})
+        for time in (1.7, 3.5):
+            if seconds > time and time not in places:
+                places[time] = status_of(pids["sta1"])["position"]
+        for name, pid in pids.items():
+            words = Path(f"/proc/{pid}/timens_offsets").read_text().splitlines()[0]
+            offsets.add((name, *words.split()))
+
     folder = RunFolder.create(tmp_path, scenario)
-    observer = Recorded()
+    observer = Recorded(ask)
     TapBackend().execute(scenario, folder, observer)
     assert observer.problems == []
     assert facts(folder.path)["problems"] == []
@@ -62,23 +84,34 @@ def test_node_apps_come_back_and_radios_fall_silent(tmp_path: Path) -> None:
     assert logs["sta1"].count("runs broker-gpsr") == 1
     sent = {node.name: packets(folder.radio_capture(node)) for node in scenario.nodes}
     assert sent["sta3"] < 0.6 * sent["sta1"]  # it hears nobody
+    (x, y) = scenario.nodes[0].waypoints[0][1:]
+    assert places[1.7] == pytest.approx([x + 300, y - 40], abs=0.5)
+    assert places[3.5] == pytest.approx([x, y], abs=0.5)
+    assert offsets == {("sta1", "monotonic", "0", "0"), ("sta4", "monotonic", "5000", "250000000")}
 
 
-def test_stations_meet_on_tap_as_under_the_virtual_clock(tmp_path: Path) -> None:
+def test_stations_that_share_a_key_meet_on_tap_as_under_the_virtual_clock(tmp_path: Path) -> None:
     contacts = (Contact(1, 2, 0.0, 6.0), Contact(2, 3, 2.0, 4.0))
-    scenario = quiet(duration=6.0).model_copy(update={"contacts": contacts})
-    for backend in (VirtualBackend(), TapBackend()):
+    scenario = quiet(duration=6.0, auth="psk").model_copy(update={"contacts": contacts})
+    answers: list[str] = []
+
+    def ask(seconds: float) -> None:
+        if seconds > 2.0 and not answers:
+            answers.append(str(status_of(pid_of("sta1"))))
+
+    for backend, observer in ((VirtualBackend(), Recorded()), (TapBackend(), Recorded(ask))):
         folder = RunFolder.create(tmp_path / backend.name, scenario)
-        backend.execute(scenario, folder, Recorded())
+        backend.execute(scenario, folder, observer)
+        assert observer.problems == []
         if backend.name == "tap":
             require_real_time(folder)
         begin = facts(folder.path)["epoch_ns"] / 1e9
         ids = {node.address: node.id for node in scenario.nodes}
         frames = {
             node.id: [
-                (ids[packet[IP].src], at - begin)
-                for at, packet in timed(folder.radio_capture(node))
-                if IP in packet
+                (ids[sender], at - begin)
+                for at, packet in recorded(folder.radio_capture(node))
+                if (sender := sender_of(packet)) is not None
             ]
             for node in scenario.nodes[:3]
         }
@@ -94,6 +127,8 @@ def test_stations_meet_on_tap_as_under_the_virtual_clock(tmp_path: Path) -> None
         sent = [at for sender, at in frames[2] if sender == 2 and 2 <= at < 4]
         assert len(sent) > 20
         assert len(times) == pytest.approx(len(sent), abs=2)
+    assert "refused" not in answers[0]
+    assert "'neighbours': {'2'" in answers[0]
     for other in (HwsimBackend(), MininetWifiBackend()):
         with pytest.raises(BackendError, match="only the backends tap and virtual"):
             other.execute(scenario, RunFolder.create(tmp_path / other.name, scenario), Recorded())
@@ -110,53 +145,27 @@ def test_what_is_disturbed_and_forged_is_on_tap_as_under_the_virtual_clock(tmp_p
         folder = RunFolder.create(tmp_path / backend.name, scenario)
         backend.execute(scenario, folder, Recorded())
         heard = {
-            node.name: [packet for _, packet in timed(folder.radio_capture(node)) if IP in packet]
+            node.name: [packet for _, packet in recorded(folder.radio_capture(node))]
             for node in scenario.nodes
         }
         of_first = {
-            name: sum(packet[IP].src == scenario.nodes[0].address for packet in packets)
+            name: sum(sender_of(packet) == scenario.nodes[0].address for packet in packets)
             for name, packets in heard.items()
         }
         assert of_first["sta2"] < 0.3 * of_first["sta4"], "but those before second 0"
         assert 1.5 < of_first["sta3"] / of_first["sta4"] < 2.1
         forged.append(
             {
-                name: [bytes(packet) for packet in packets if bytes(packet[UDP].payload)[0] == 0]
+                name: [
+                    packet
+                    for packet in packets
+                    if sender_of(packet) is not None and packet[HEADERS] == 0
+                ]
                 for name, packets in heard.items()
             }
         )
     assert forged[0] == forged[1]
     assert [len(packets) for packets in forged[0].values()] == [1, 2, 1, 1]
-
-
-def test_positions_and_clocks_are_wrong_for_node_apps(tmp_path: Path) -> None:
-    """The clock is that of a time namespace: nothing in a node app knows of it."""
-    faults = "position sta1 off 300,-40 at 0.5 for 1.5; clock sta2 ahead 5000.25 at 0"
-    scenario = quiet(duration=5.0, faults=faults)
-    (x, y) = scenario.nodes[0].waypoints[0][1:]
-    places: dict[float, list[float]] = {}
-    offsets: set[str] = set()
-
-    def ask(seconds: float) -> None:
-        for time in (1.7, 3.5):
-            if seconds > time and time not in places:
-                with client_socket(pid_of("sta1")) as client:
-                    client.send(Frame(ClientKind.STATUS, 1, 0, hops=0).encode())
-                    assert await_condition(lambda: readable(client), 5.0)
-                    body = decode_body(decode(client.recv(65_535)).body)
-                    places[time] = body["position"]
-        for name in ("sta1", "sta2"):
-            path = Path(f"/proc/{pid_of(name)}/timens_offsets")
-            offsets.add(f"{name} {path.read_text().split(chr(10))[0]}")
-
-    observer = Recorded(ask)
-    folder = RunFolder.create(tmp_path, scenario)
-    TapBackend().execute(scenario, folder, observer)
-    assert observer.problems == []
-    assert places[1.7] == pytest.approx([x + 300, y - 40], abs=0.5)
-    assert places[3.5] == pytest.approx([x, y], abs=0.5)
-    words = {tuple(line.split()) for line in offsets}
-    assert words == {("sta1", "monotonic", "0", "0"), ("sta2", "monotonic", "5000", "250000000")}
 
 
 @pytest.mark.parametrize("fault", ["disturb sta1 sta2 lose 1 at 1", "stranger 00 as sta1 at 1"])
@@ -177,25 +186,6 @@ def test_wmediumd_makes_no_faults_of_radios(tmp_path: Path) -> None:
         BackendError, match=r"cannot make radio faults \(radio sta3 at 1\): leave them"
     ):
         MininetWifiBackend().execute(scenario, RunFolder(tmp_path), Recorded())
-
-
-def test_node_apps_that_share_a_key_hear_each_other(tmp_path: Path) -> None:
-    scenario = quiet(duration=3.0, auth="psk")
-    folder = RunFolder.create(tmp_path, scenario)
-    observer = Recorded()
-    said: list[str] = []
-
-    def ask(seconds: float) -> None:
-        if seconds > 2.0 and not said:
-            with client_socket(pid_of("sta1")) as client:
-                client.send(Frame(ClientKind.STATUS, 1, 0, hops=0).encode())
-                assert await_condition(lambda: readable(client), 5.0)
-                said.append(str(decode_body(decode(client.recv(65_535)).body)))
-
-    TapBackend().execute(scenario, folder, Recorded(ask))
-    assert observer.problems == []
-    assert "refused" not in said[0]
-    assert "'neighbours': {'2'" in said[0]
 
 
 def test_a_rendezvous_outlives_a_crash_and_the_emptying_of_its_cell(tmp_path: Path) -> None:
@@ -241,17 +231,18 @@ def test_a_rendezvous_outlives_a_crash_and_the_emptying_of_its_cell(tmp_path: Pa
     calm = {n for n, time in enumerate(times, start=1) if not (3.9 < time < 6 or 7.9 < time < 10)}
     assert {n for _, _, n in received} >= calm
 
+    epoch = facts(folder.path)["epoch_ns"] / 1e9
+    events = [
+        (node.name, time - epoch)
+        for node in scenario.nodes[1:]
+        for time, packet in timed(folder.radio_capture(node))
+        if PubSub in packet
+        and (packet[PubSub].kind, packet[IP].src) == (CommonKind.EVENT, node.address)
+    ]
+
     def carriers(since: float, until: float) -> set[str]:
         """Return who sent events on then, but the publisher."""
-        epoch = facts(folder.path)["epoch_ns"] / 1e9
-        return {
-            node.name
-            for node in scenario.nodes[1:]
-            for time, packet in timed(folder.radio_capture(node))
-            if PubSub in packet
-            and (packet[PubSub].kind, packet[IP].src) == (CommonKind.EVENT, node.address)
-            and since < time - epoch < until
-        }
+        return {name for name, time in events if since < time < until}
 
     assert carriers(2.0, 3.9) == {"sta3", "sta4"}  # by turns
     assert carriers(6.0, 7.9) == {"sta4"}
@@ -271,13 +262,10 @@ def test_a_kernel_without_time_namespaces_is_named(
         TapBackend().execute(scenario, folder, Recorded())
 
 
-@pytest.mark.parametrize("protocol", ["flooding", "subscription-forwarding", "rendezvous-aodv"])
-def test_forged_events_with_numbers_far_ahead_silence_no_publisher(
-    tmp_path: Path, protocol: str
-) -> None:
+def test_forged_events_with_numbers_far_ahead_silence_no_publisher(tmp_path: Path) -> None:
     topic = {"topic": "a"}
     made = make_scenario(
-        *("roaming_field", protocol),
+        *("roaming_field", "rendezvous-aodv"),
         seed=1,
         duration=9.0,
         settings={"nodes": 4, "topics": 0, "speed": 0, "side": 100},
@@ -317,6 +305,19 @@ def pid_of(name: str) -> int:
         if "nodeapp" in child.cmdline() and f"{name}-wlan0" in child.cmdline()
     )
     return found
+
+
+def status_of(pid: int) -> Any:
+    """Return what a node app says of itself."""
+    with client_socket(pid) as client:
+        client.send(Frame(ClientKind.STATUS, 1, 0, hops=0).encode())
+        assert await_condition(lambda: readable(client), 5.0)
+        return decode_body(decode(client.recv(65_535)).body)
+
+
+def sender_of(packet: bytes) -> str | None:
+    """Return the address of who sent a packet; None if it is not of IPv4."""
+    return socket.inet_ntoa(packet[26:30]) if packet[12:14] == b"\x08\x00" else None
 
 
 def readable(client: socket.socket) -> bool:
