@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from capture.layers import PubSub
 from emulation.mobility.routes import Leg, legs
 from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.runfolder import RunFolder
-from emulation.scenario.scenario import Scenario
+from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.workloads.base import Operation
 from nodeapp.kinds import ClientKind, TrafficClass
 from topologies.catalog import make_scenario
@@ -77,6 +78,11 @@ def recorded(capture: Path) -> list[tuple[float, bytes]]:
     with RawPcapReader(str(capture)) as reader:
         unit = 1e-9 if reader.nano else 1e-6
         return [(told.sec + told.usec * unit, data) for data, told in reader]
+
+
+def sender_of(packet: bytes) -> str | None:
+    """Return the address of who sent a packet; None if it is not of IPv4."""
+    return socket.inet_ntoa(packet[26:30]) if packet[12:14] == b"\x08\x00" else None
 
 
 def times(capture: Path) -> list[tuple[float, Any]]:
@@ -143,11 +149,11 @@ def check_counters(folder: RunFolder, scenario: Scenario) -> None:
         octets: Counter[tuple[str, str, str]] = Counter()
         files = {kind: folder.port_capture(point.port(kind)) for kind in ("wlan0", "mesh0")}
         for kind, file in (files | {"eth0": folder.radio_capture(broker)}).items():
-            for packet in packets(file):
-                if IP in packet:
-                    own = packet[IP].src == broker.address
+            for _, packet in recorded(file):
+                if (sender := sender_of(packet)) is not None:
+                    own = sender == broker.address
                     direction = "in" if own == (kind == "eth0") else "out"
-                    passage = (kind, direction, TrafficClass(packet[IP].tos >> 2).name)
+                    passage = (kind, direction, TrafficClass(packet[15] >> 2).name)
                     seen[passage] += 1
                     octets[passage] += len(packet)
         for each in TrafficClass:
@@ -156,6 +162,27 @@ def check_counters(folder: RunFolder, scenario: Scenario) -> None:
                 key = (port, direction, each.name)
                 wanted = tuple(map(sum, zip(*found, strict=True)))
                 assert (seen[key], octets[key]) == wanted, (point.name, key, seen, wanted)
+
+
+def senders(
+    folder: RunFolder, node: NodeSpec, since: float, until: float = float("inf")
+) -> set[str]:
+    """Return the addresses of those whose packets are in a node's capture of a time."""
+    capture = recorded(folder.radio_capture(node))
+    sources = (sender_of(packet) for time, packet in capture if since < time < until)
+    return {source for source in sources if source is not None}
+
+
+def updates(folder: RunFolder, scenario: Scenario, station: str) -> dict[str, list[float]]:
+    """Return when each access point's radio port showed a station's layer 2 update."""
+    return {
+        point.name: [
+            time
+            for time, packet in times(folder.port_capture(point.port("wlan0")))
+            if packet.src == station and LLC in packet
+        ]
+        for point in scenario.access_points
+    }
 
 
 def handover() -> Scenario:
@@ -177,28 +204,18 @@ def check_handover(folder: RunFolder, scenario: Scenario) -> None:
         (station, "ap2", "ap1"),
     ]
     # The layer 2 update is in the capture of the new access point's port.
-    points = {point.name: point for point in scenario.access_points}
-    updates = {
-        name: [
-            time
-            for time, packet in times(folder.port_capture(point.port("wlan0")))
-            if packet.src == station and LLC in packet
-        ]
-        for name, point in points.items()
-    }
-    assert {name: len(found) for name, found in updates.items()} == {
+    shown = updates(folder, scenario, station)
+    assert {name: len(found) for name, found in shown.items()} == {
         "ap1": 1, "ap2": 1, "ap3": 0, "ap4": 0,
     }  # fmt: skip
     epoch = json.loads(folder.record.read_text())["epoch_ns"] / 1e9
-    moved = updates["ap2"][0] - epoch
+    moved = shown["ap2"][0] - epoch
     assert 4.0 < moved < 6.5  # halfway at 4.5 s, then 5 dB of hysteresis, seen at a scan
     # The station hears the one broker before, the other after.
     sources = {
-        "before": {p[IP].src for t, p in times(folder.radio_capture(scenario.nodes[5]))
-                   if IP in p and t - epoch < moved - 0.1},
-        "after": {p[IP].src for t, p in times(folder.radio_capture(scenario.nodes[5]))
-                  if IP in p and t - epoch > moved + 0.1},
-    }  # fmt: skip
+        "before": senders(folder, scenario.nodes[5], 0.0, epoch + moved - 0.1),
+        "after": senders(folder, scenario.nodes[5], epoch + moved + 0.1),
+    }
     assert sources == {"before": {"10.0.0.1", "10.0.0.6"}, "after": {"10.0.0.2", "10.0.0.6"}}
     # Never twice, and lost at most what was on its way at the moment of the handover.
     received = notified(folder, scenario)

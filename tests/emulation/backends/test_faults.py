@@ -35,7 +35,7 @@ from tests.emulation.backends.test_tap import (
     packets,
     quiet,
 )
-from tests.emulation.mesh_lab import notified, recorded, require_real_time
+from tests.emulation.mesh_lab import notified, recorded, require_real_time, sender_of
 from tests.emulation.mesh_lab import times as timed
 from topologies.catalog import make_scenario
 
@@ -313,11 +313,6 @@ def status_of(pid: int) -> Any:
         client.send(Frame(ClientKind.STATUS, 1, 0, hops=0).encode())
         assert await_condition(lambda: readable(client), 5.0)
         return decode_body(decode(client.recv(65_535)).body)
-
-
-def sender_of(packet: bytes) -> str | None:
-    """Return the address of who sent a packet; None if it is not of IPv4."""
-    return socket.inet_ntoa(packet[26:30]) if packet[12:14] == b"\x08\x00" else None
 
 
 def readable(client: socket.socket) -> bool:
