@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scapy.layers.l2 import Ether
 
-from capture.layers import PubSub
 from emulation.backends.base import BackendError
 from emulation.backends.virtual import simulate
 from emulation.scenario.runfolder import RunFolder
@@ -17,12 +15,14 @@ from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import NullRecorder, PcapRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp.kinds import CommonKind
-from nodeapp.wire import WITH_SENDER
-from tests.emulation.mesh_lab import packets
+from nodeapp.wire import WITH_SENDER, decode
+from tests.emulation.mesh_lab import recorded
 from tests.nodeapp.network import AS_PUBLISHED
 from topologies.catalog import make_scenario
 
-BROADCAST = "ff:ff:ff:ff:ff:ff"
+BROADCAST = b"\xff" * 6
+HEADERS = 14 + 20 + 8
+"""Bytes before a frame in a packet."""
 
 
 def roaming(
@@ -43,13 +43,14 @@ def test_what_is_overheard_counts_as_nobodys_traffic(tmp_path: Path) -> None:
         simulate(scenario, folder, PcapRecorder(scenario, folder))
         sent = kinds[published] = Counter()
         for node in scenario.nodes:
-            for packet in packets(folder.port_capture(node.interface)):
-                ethernet = packet[Ether]
-                assert node.mac in (ethernet.src, ethernet.dst) or ethernet.dst == BROADCAST
-                frame = packet[PubSub]
-                if ethernet.src == node.mac:
+            own = bytes.fromhex(node.mac.replace(":", ""))
+            for _, packet in recorded(folder.port_capture(node.interface)):
+                destination, source = packet[:6], packet[6:12]
+                assert own in (source, destination) or destination == BROADCAST
+                frame = decode(packet[HEADERS:])
+                if source == own:
                     sent[frame.kind] += 1
-                located = frame.routing is not None and bool(frame.routing.mode & WITH_SENDER)
+                located = bool(frame.route) and bool(frame.route[0] & WITH_SENDER)
                 assert located == (published and frame.kind != CommonKind.HELLO)
     assert kinds[True][CommonKind.HELLO] < 0.5 * kinds[False][CommonKind.HELLO]
     assert kinds[True][CommonKind.EVENT] > 0

@@ -90,8 +90,9 @@ def test_roaming_nodes_get_almost_all_that_flooding_brings(addressing: str) -> N
         assert flooded() * 0.97 <= found.notified <= flooded()
         assert found.counters["sent by subscription"] > 0
         assert bool(found.counters["sent at random"]) == (fraction > 0)
-    again = outcome("semi-probabilistic", **parameters)  # with random choices
-    assert again.recorder.sha.digest() == found.recorder.sha.digest()
+    if addressing == "list":
+        again = outcome("semi-probabilistic", **parameters)  # with random choices
+        assert again.recorder.sha.digest() == found.recorder.sha.digest()
 
 
 @pytest.mark.slow

@@ -63,14 +63,12 @@ def test_captures_are_the_same_on_every_machine(protocol: str, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {"PYTHONHASHSEED": "1", "TESTBED_COMPILED": "0"},
-        {"PYTHONHASHSEED": "2", "NPY_DISABLE_CPU_FEATURES": "AVX512_SKX AVX512F AVX2 FMA3"},
-    ],
-)
-def test_hashes_and_vector_units_do_not_matter(environment: dict[str, str], tmp_path: Path) -> None:
+def test_hashes_compiled_modules_and_vector_units_do_not_matter(tmp_path: Path) -> None:
+    environment = {
+        "PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2",
+        "TESTBED_COMPILED": "0",
+        "NPY_DISABLE_CPU_FEATURES": "AVX512_SKX AVX512F AVX2 FMA3",
+    }
     script = (
         "import sys; from pathlib import Path;"
         "from tests.emulation.virtual.test_simulation import digest, roaming;"
