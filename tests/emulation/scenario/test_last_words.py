@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from typer.testing import CliRunner
@@ -105,37 +106,44 @@ def test_a_virtual_run_whose_disk_is_full_says_so(disk: Path) -> None:
     assert "No space left on device" in facts(RunFolder(record.parent))["problems"][0]
 
 
-@pytest.fixture
-def under_way(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], RunFolder]]:
-    """A run that takes long, and its folder."""
+class _Killed(NamedTuple):
+    """A run that was killed: its process was `pid`."""
+
+    pid: int
+    folder: RunFolder
+
+
+@pytest.fixture(scope="module")
+def its_rests(tmp_path_factory: pytest.TempPathFactory) -> _Killed:
+    """A run that was killed, and that nobody took for killed before."""
+    runs = tmp_path_factory.mktemp("killed") / "runs"
     words = ["run", "roaming_field", "flooding", "--backend", "virtual", "--nodes", "6"]
-    words += ["--duration", "20000", "--no-analyze", "--runs", str(tmp_path / "runs")]
+    words += ["--duration", "20000", "--no-analyze", "--runs", str(runs)]
     with subprocess.Popen([sys.executable, "-m", "testbed", *words], cwd=PROJECT) as process:
         try:
-            runs = tmp_path / "runs"
             assert await_condition(lambda: any(runs.glob("*/run.json")), 60.0)
-            (folder,) = runs.iterdir()
-            yield process, RunFolder(folder)
+            (path,) = runs.iterdir()
+            folder = RunFolder(path)
+            assert not folder.note_killed()
+            assert facts(folder)["ended"] == "running"
         finally:
             process.kill()
+    return _Killed(process.pid, folder)
 
 
-def killed(process: subprocess.Popen[bytes], folder: RunFolder) -> None:
-    """Kill a run that nobody takes for killed before."""
-    assert not folder.note_killed()
-    assert facts(folder)["ended"] == "running"
-    process.kill()
-    process.wait()
+@pytest.fixture
+def killed(its_rests: _Killed, tmp_path: Path) -> _Killed:
+    """A copy of them, which a test may change."""
+    path = its_rests.folder.path
+    copy = shutil.copytree(path, tmp_path / "runs" / path.name, symlinks=True)
+    return _Killed(its_rests.pid, RunFolder(copy))
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_says_so_when_it_is_analysed(
-    under_way: tuple[subprocess.Popen[bytes], RunFolder],
-) -> None:
-    process, folder = under_way
-    killed(process, folder)
+def test_a_run_that_was_killed_says_so_when_it_is_analysed(killed: _Killed) -> None:
+    folder = killed.folder
     CliRunner().invoke(app, ["analyze", str(folder.path)])
-    cause = f"the run was killed: its process {process.pid} is gone"
+    cause = f"the run was killed: its process {killed.pid} is gone"
     assert facts(folder)["ended"] == "killed"
     assert facts(folder)["problems"] == [cause]
     assert facts(folder)["owner"] is None
@@ -146,14 +154,13 @@ def test_a_run_that_was_killed_says_so_when_it_is_analysed(
 
 @pytest.mark.slow
 def test_a_run_that_was_killed_says_so_when_its_rests_are_removed(
-    under_way: tuple[subprocess.Popen[bytes], RunFolder], monkeypatch: pytest.MonkeyPatch
+    killed: _Killed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process, folder = under_way
+    folder = killed.folder
     monkeypatch.setattr(clean_command, "RUNS", folder.path.parent)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     for removes in ("processes.sweep", "scratch.clean", "build.clean"):  # not of this test
         monkeypatch.setattr(f"testbed.clean.{removes}", list)
-    killed(process, folder)
     output = CliRunner().invoke(app, ["clean"]).output
     assert f"the run was killed: {folder.path}" in output.replace("\n", "")
     assert facts(folder)["ended"] == "killed"
