@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from scapy.utils import RawPcapReader
+from typer.testing import CliRunner
 
 from capture.namespaces import network_namespace
 from emulation.backends.base import BackendError
@@ -34,6 +35,7 @@ from emulation.network.processes import (
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import ProtocolSpec, Scenario
 from nodeapp.installation import PROJECT
+from testbed.app import app
 from tests.benchmarks.node_startup import footprint
 from topologies.catalog import make_scenario
 
@@ -143,11 +145,12 @@ def _nothing_left() -> Iterator[None]:
     assert await_condition(lambda: not traces_left(), 10.0), traces_left()
 
 
+TESTBED = (sys.executable, "-m", "testbed")
+
+
 def command(*arguments: str, runs: Path) -> list[str]:
     return [
-        sys.executable,
-        "-m",
-        "testbed",
+        *TESTBED,
         "run",
         "roaming_field",
         "broker-gpsr",
@@ -368,18 +371,15 @@ def test_a_full_disk_under_the_captures_is_reported(tmp_path: Path) -> None:
 
 
 def test_without_root_it_says_so(tmp_path: Path) -> None:
-    result = subprocess.run(
-        command(*QUIET, runs=tmp_path),
-        user=65534,
-        cwd=PROJECT,
-        env=os.environ | {"HOME": "/nonexistent"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 1
-    assert "error: needs root: run it with sudo" in result.stderr
-    assert "Traceback" not in result.stderr
+    os.seteuid(65534)
+    try:
+        line = command(*QUIET, runs=tmp_path)[len(TESTBED) :]
+        result = CliRunner().invoke(app, line, env={"COLUMNS": "200"})
+    finally:
+        os.seteuid(0)
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == 1
+    assert "error: needs root: run it with sudo" in result.output
 
 
 def test_without_tun_it_says_what_to_do(tmp_path: Path) -> None:

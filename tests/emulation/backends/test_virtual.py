@@ -12,10 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from emulation.backends.base import BackendError
 from emulation.backends.virtual import VirtualBackend
 from emulation.scenario.runfolder import RunFolder
+from testbed.app import app
 from topologies.catalog import make_scenario
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -87,9 +89,11 @@ def test_there_is_no_prompt(tmp_path: Path) -> None:
 
 
 def test_columns_only_are_for_virtual_runs(tmp_path: Path) -> None:
-    done = invoke("--no-captures", "--backend", "tap", runs=tmp_path)
-    assert done.returncode == 2
-    assert "--no-captures works with --backend virtual only" in done.stderr
+    words = ["run", "roaming_field", "flooding", "--no-analyze", "--no-captures"]
+    words += ["--backend", "tap", "--runs", str(tmp_path)]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert "--no-captures works with --backend virtual only" in done.output
     assert not any(tmp_path.iterdir())
 
 

@@ -102,7 +102,7 @@ def test_unicasts_are_repeated_and_lists_are_fewer_frames() -> None:
     notified: Counter[str] = Counter()
     for addressing in ("unicast", "list"):
         sent = addressed = received = 0
-        for seed in (1, 2, 3):
+        for seed in (1, 2):
             found = outcome(
                 "semi-probabilistic",
                 seed=seed,
