@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from emulation.backends.base import BackendError, LiveRun
 from emulation.backends.tap import TapBackend, TapRun
@@ -24,6 +25,7 @@ from emulation.network.processes import await_condition, running, sweep
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from nodeapp.installation import PROJECT
+from testbed.app import app
 from testbed.prompt.console import Console
 from tests.emulation.backends.test_tap import Recorded, traces_left
 from tests.emulation.mesh_lab import (
@@ -226,23 +228,20 @@ def test_a_switch_or_controller_that_dies_ends_the_run_with_a_reason(
             run.stop()
 
 
-def test_without_open_vswitch_it_says_what_to_do(tmp_path: Path) -> None:
+def test_without_open_vswitch_it_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = "run mesh_grid flooding --no-analyze --set topics=0 --runs"
     empty = tmp_path / "bin"
     empty.mkdir()
     for name in ("mnexec", "setpriv"):
         (empty / name).symlink_to(f"/usr/bin/{name}")
-    result = subprocess.run(
-        [sys.executable, "-m", "testbed", *words.split(), str(tmp_path / "runs")],
-        cwd=PROJECT,
-        env=os.environ | {"PATH": str(empty)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 1
-    assert "apt-get install openvswitch-switch" in result.stderr
-    assert "Traceback" not in result.stderr
+    monkeypatch.setenv("PATH", str(empty))
+    line = [*words.split(), str(tmp_path / "runs")]
+    result = CliRunner().invoke(app, line, env={"COLUMNS": "200"})
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == 1
+    assert "apt-get install openvswitch-switch" in result.output
 
 
 def test_without_ryu_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

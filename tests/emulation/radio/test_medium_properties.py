@@ -110,7 +110,7 @@ def _check_exchanges(medium: Medium, frames: list[Transmission]) -> None:
         ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.one_of(_radios, _ht), _positions, _sends, st.integers(0, 2**32))
 def test_conservation(
     radio: RadioSpec, positions: list[Position], sends: list[Send], seed: int

@@ -74,6 +74,7 @@ def test_what_is_not_canonical_is_no_pattern() -> None:
         decode_pattern(bytes(MAX_PATTERN + 1))
 
 
+@settings(max_examples=50)
 @given(st.sets(patterns, max_size=8))
 def test_above_is_a_strict_order_and_the_maximal_ones_match_the_same(found: set[bytes]) -> None:
     for one in found:

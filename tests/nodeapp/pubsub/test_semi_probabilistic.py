@@ -87,7 +87,7 @@ def test_with_a_fraction_of_1_everybody_gets_an_event_once(
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     connected_points(),
     st.sampled_from(ADDRESSING),

@@ -88,7 +88,7 @@ def test_after_the_last_change_there_is_one_tree_for_each_part(
     network.check()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(2, 12))
 def test_a_tree_forms_when_beacons_are_lost(seed: int, count: int) -> None:
     rng = random.Random(seed)
@@ -287,7 +287,7 @@ def test_a_neighbour_that_invents_ever_newer_epochs(root: int, whole: bool) -> N
     network.check()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     count=st.integers(2, 10),
