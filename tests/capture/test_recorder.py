@@ -18,8 +18,8 @@ import pytest
 from scapy.utils import RawPcapReader
 
 from capture import recorder as recorder_module
-from capture.decode import Columns, decode_records
 from capture.__main__ import main
+from capture.decode import Columns, decode_records
 from capture.files import shared_sizes
 from capture.scan import RADIOTAP, read_header, record_offsets
 from nodeapp.kinds import ClientKind, CommonKind

@@ -26,19 +26,12 @@ from tests.nodeapp.strategies import HOSTILE_CBOR
 PROJECT = Path(__file__).parents[2]
 
 
-class Process:
-    """`python -m nodeapp` in a namespace."""
+class Commands:
+    """The `pubsub` command in a node's namespace."""
 
-    def __init__(self, pid: int, node_id: int, protocol: str, *more: str) -> None:
+    def __init__(self, pid: int) -> None:
         self.pid = pid
         self._subscribers: list[subprocess.Popen[str]] = []
-        arguments = ("--id", str(node_id), "--interface", INTERFACE, "--protocol", protocol, *more)
-        self.process = subprocess.Popen(
-            inside(pid, sys.executable, "-m", "nodeapp", *arguments),
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=PROJECT,
-        )
 
     def pubsub(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -61,13 +54,6 @@ class Process:
         self._subscribers.append(subscriber)
         return subscriber
 
-    def kill(self) -> None:
-        """End everything that is left, if the test did not."""
-        for each in (*self._subscribers, self.process):
-            if each.poll() is None:
-                each.kill()
-                each.communicate()
-
     def status(self) -> str:
         """Return what `pubsub status` shows, "" if no node answers, without starting it."""
         try:
@@ -75,6 +61,33 @@ class Process:
                 return "\n".join(status_lines(client.status()))
         except ClientError:
             return ""
+
+    def kill(self) -> None:
+        """End every subscriber that is left, if the test did not."""
+        for subscriber in self._subscribers:
+            if subscriber.poll() is None:
+                subscriber.kill()
+                subscriber.communicate()
+
+
+class Process(Commands):
+    """`python -m nodeapp` in a namespace."""
+
+    def __init__(self, pid: int, node_id: int, protocol: str, *more: str) -> None:
+        super().__init__(pid)
+        arguments = ("--id", str(node_id), "--interface", INTERFACE, "--protocol", protocol, *more)
+        self.process = subprocess.Popen(
+            inside(pid, sys.executable, "-m", "nodeapp", *arguments),
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=PROJECT,
+        )
+
+    def kill(self) -> None:
+        super().kill()
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
 
     def end(self) -> str:
         """Stop the node, which must be running, and return what it logged."""

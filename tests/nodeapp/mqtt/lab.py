@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from capture.namespaces import network_namespace
+from emulation.network.warm import Warm
 from nodeapp.mqtt.topics import lacks_mqtt
-from tests.nodeapp.lab import inside, until
-from tests.nodeapp.test_main import Process
+from tests.nodeapp.lab import INTERFACE, inside, until
+from tests.nodeapp.test_main import Commands
 
 NEEDS: Final = [
     pytest.mark.root,
@@ -23,8 +25,32 @@ NEEDS: Final = [
 ]
 
 
-class Node(Process):
-    """A node that serves clients of MQTT."""
+class Node(Commands):
+    """A node that serves clients of MQTT, forked as in a run; it logs to a file."""
+
+    def __init__(
+        self, warm: Warm, log: Path, pid: int, node_id: int, protocol: str, *more: str
+    ) -> None:
+        super().__init__(pid)
+        self._log = log
+        arguments = ("--id", str(node_id), "--interface", INTERFACE, "--protocol", protocol, *more)
+        with log.open("wb") as output:
+            self.process = warm.start(
+                "nodeapp", arguments, output, namespaces_of=pid, dies_with_run=True
+            )
+
+    def kill(self) -> None:
+        super().kill()
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10.0)
+
+    def end(self) -> str:
+        """Stop the node, which must be running, and return what it logged."""
+        assert self.process.poll() is None
+        self.process.terminate()
+        assert self.process.wait(10.0) == 0
+        return self._log.read_text(encoding="utf-8")
 
     def mosquitto(self, kind: str, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -52,9 +52,7 @@ def test_a_query_that_fails_for_all_runs_ends_the_sweep_and_keeps_packets(
     runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = AnalysisError("no column recieved_frames")
-    with pytest.raises(
-        AnalysisError, match=r"none of 3 runs .* recieved_frames; their packets"
-    ):
+    with pytest.raises(AnalysisError, match=r"none of 3 runs .* recieved_frames; their packets"):
         summarised(monkeypatch, runs, error, error, error)
     assert [failure(run) for run in runs] == [None] * 3
     assert all(map(ran, runs))
