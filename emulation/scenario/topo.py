@@ -333,7 +333,8 @@ class Topo:
     ) -> Scenario:
         """Return the scenario: trajectories, workload and faults drawn from the seed.
 
-        `workload` replaces the topology's own; `faults` are added to the topology's.
+        Its topology has the name of this class's file.  `workload` replaces the topology's own;
+        `faults` are added to the topology's.
         """
         self._check()
         tracks = dict(zip(self._stations, self._trajectories(), strict=True))
@@ -358,7 +359,7 @@ class Topo:
         road_map = self.mobility.road_map if self.mobility else None
         area = self._area([node.waypoints[0][1:3] for node in nodes if node.name in self._cables])
         return Scenario(
-            topology=_snake_case(type(self).__name__),
+            topology=type(self).__module__.rpartition(".")[2],  # as commands call it
             topology_parameters=self.parameters,
             protocol=protocol,
             seed=self.seed,
@@ -488,7 +489,3 @@ def _position(name: str, position: str | Sequence[float]) -> Position2D:
         return coordinates(position)[:2]
     except ValueError as error:
         raise ScenarioError(f"{name}: {error}") from None
-
-
-def _snake_case(name: str) -> str:
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")

@@ -40,7 +40,7 @@ class Pair(Topo):
 
 def test_a_topology_in_mininet_wifis_words() -> None:
     scenario = Pair(seed=1, duration=10.0).scenario(ProtocolSpec(name="flooding"))
-    assert scenario.topology == "pair"
+    assert scenario.topology == "test_topo", "the name of its file"
     assert [(n.id, n.name) for n in scenario.nodes] == [(1, "sta1"), (2, "sta2")]
     assert scenario.trace().positions(5).tolist() == [[10, 20], [30, 20]]
     assert scenario.area == (10, 19.5, 30, 20.5)
