@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -101,8 +101,8 @@ def _first(parameters: Sequence[Parameter]) -> list[Parameter]:
 def _everything() -> dict[str, list[tuple[str, str]]]:
     """Return the names and summaries of everything, by kind."""
     return {
-        "Topologies": [(n, _summary(n)) for n in topology_names()],
-        "Workloads": [(n, workload_summary(n)) for n in workload_names()],
+        "Topologies": [(n, _summary(_topology_summary, n)) for n in topology_names()],
+        "Workloads": [(n, _summary(workload_summary, n)) for n in workload_names()],
         "Protocols": [(n, entry.summary) for n, entry in PROTOCOLS.items()],
         "Middleware": [(n, entry.summary) for n, entry in MIDDLEWARE.items()],
         "Backends": [(n, entry.summary) for n, entry in all_backends().items()],
@@ -110,14 +110,16 @@ def _everything() -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def _summary(topology: str) -> str:
-    """Return the summary of a topology, or why its file cannot be loaded: others still can."""
+def _summary(summary: Callable[[str], str], name: str) -> str:
+    """Return the summary of a file, or why it cannot be loaded: others still can."""
     try:
-        lines = (topology_class(topology).__doc__ or "").splitlines()
-    except (Exception, SystemExit) as error:  # noqa: BLE001  code of users
-        first = str(error).strip().splitlines() or [""]
-        return f"cannot be loaded: {type(error).__name__}: {first[0]}"
-    return lines[0] if lines else ""
+        return summary(name)
+    except ScenarioError as error:
+        return str(error)
+
+
+def _topology_summary(name: str) -> str:
+    return (topology_class(name).__doc__ or "").partition("\n")[0]
 
 
 def _range(parameter: Parameter) -> str:

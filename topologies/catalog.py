@@ -12,8 +12,8 @@ from emulation.scenario.scenario import Scenario
 from emulation.scenario.settings import ScenarioParameters
 from emulation.scenario.topo import Topo
 from emulation.workloads.registry import WORKLOAD, expanded
-from nodeapp.discovery import modules_in, subclass_in
-from nodeapp.parameters import Parameter, suggestion
+from nodeapp.discovery import loading, modules_in, subclass_in
+from nodeapp.parameters import Parameter, parameters_of, suggestion
 
 _HERE: Final = __name__.rpartition(".")[2]
 """This module lies among them."""
@@ -25,17 +25,21 @@ def topology_names() -> list[str]:
 
 
 def topology_class(name: str) -> type[Topo]:
-    """Return the class of a topology.  Raises `ScenarioError` for an unknown name."""
+    """Return the class of a topology.
+
+    Raises `ScenarioError` for an unknown name, and for a file that cannot be loaded.
+    """
     if name not in topology_names():
         names = topology_names()
         near = suggestion(name, names)
         raise ScenarioError(f"no topology {name!r}{near}; there are: {', '.join(names)}")
-    module = importlib.import_module(f"topologies.{name}")
-    topology = subclass_in(module, Topo)
-    if topology is None:
-        raise ScenarioError(
-            f"topologies/{name}.py has no subclass of Topo: add one with a build method"
-        )
+    with loading(f"topologies.{name}", ScenarioError):
+        topology = subclass_in(importlib.import_module(f"topologies.{name}"), Topo)
+        if topology is None:
+            raise ScenarioError(
+                f"topologies/{name}.py has no subclass of Topo: add one with a build method"
+            )
+        parameters_of(topology.build)
     return topology
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import emulation.workloads
 from emulation.errors import ScenarioError
 from emulation.workloads.base import Workload
-from nodeapp.discovery import modules_in, subclass_in
+from nodeapp.discovery import loading, modules_in, subclass_in
 from nodeapp.parameters import Parameter, ParameterError, convert, suggestion
 
 WORKLOAD: Final = "workload"
@@ -28,7 +28,10 @@ def workload_names() -> list[str]:
 
 
 def workload_class(name: str) -> type[Workload]:
-    """Return the class of a workload.  Raises `ScenarioError` for an unknown name."""
+    """Return the class of a workload.
+
+    Raises `ScenarioError` for an unknown name, and for a file that cannot be loaded.
+    """
     if name.startswith(FILE):  # in a sweep, each would need two settings
         raise ScenarioError(
             f"{name} is one recording; a sweep over several is --set {WORKLOAD}=recorded --vary "
@@ -38,23 +41,26 @@ def workload_class(name: str) -> type[Workload]:
         known = ", ".join([*workload_names(), f"{FILE}PATH"])
         near = suggestion(name, workload_names())
         raise ScenarioError(f"no workload {name!r}{near}; there are: {known}")
-    module = importlib.import_module(f"{emulation.workloads.__name__}.{name}")
-    workload = subclass_in(module, Workload)  # type: ignore[type-abstract]
-    if workload is None:
-        raise ScenarioError(
-            f"emulation/workloads/{name}.py has no subclass of Workload: add one with operations()"
-        )
+    module = f"{emulation.workloads.__name__}.{name}"
+    with loading(module, ScenarioError):
+        workload = subclass_in(importlib.import_module(module), Workload)  # type: ignore[type-abstract]
+        if workload is None:
+            raise ScenarioError(
+                f"emulation/workloads/{name}.py has no subclass of Workload: "
+                "add one with operations()"
+            )
+        workload.parameters()
     return workload
 
 
 def workload_parameters(name: str) -> list[Parameter]:
-    """Return the parameters of a workload.  Raises `ScenarioError` for an unknown name."""
+    """Return the parameters of a workload.  Raises `ScenarioError` as `workload_class` does."""
     return workload_class(name).parameters()
 
 
 def workload_summary(name: str) -> str:
-    """Return the line that describes a workload."""
-    return (workload_class(name).__doc__ or "").splitlines()[0]
+    """Return the line that describes a workload.  Raises `ScenarioError` like `workload_class`."""
+    return (workload_class(name).__doc__ or "").partition("\n")[0]
 
 
 def make_workload(name: str, settings: Mapping[str, Any]) -> Workload:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import emulation.workloads
 import topologies
 from emulation.backends.base import BackendError
 from emulation.backends.virtual import VirtualBackend
@@ -253,12 +254,18 @@ def test_lists_are_there_as_json() -> None:
     assert "backend virtual" in {each["subject"] for each in json.loads(shown)}
 
 
-def test_one_broken_topology_does_not_hide_the_others(
+def test_one_broken_file_does_not_hide_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken_one.py").write_text("import nothing_like_this[\n")
-    monkeypatch.setattr(topologies, "__path__", [*topologies.__path__, str(tmp_path)])
+    for package in (topologies, emulation.workloads):
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     exit_code, shown, _ = invoke("list")
     assert exit_code == 0
     assert "roaming_field" in shown
-    assert "cannot be loaded: SyntaxError" in shown
+    assert "churn" in shown
+    for folder in ("topologies", "emulation/workloads"):
+        assert f"{folder}/broken_one.py cannot be loaded: SyntaxError" in shown
+    exit_code, _, error = invoke("list", "broken_one")
+    assert exit_code == 2
+    assert "error: topologies/broken_one.py cannot be loaded: SyntaxError" in error

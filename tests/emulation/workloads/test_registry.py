@@ -87,6 +87,35 @@ def test_a_new_workload_is_one_file(
     assert b"alarm" in (folder / "captures" / f"{publisher}-lo.pcap").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("import random", "import random[", ".py cannot be loaded: SyntaxError: .*line 3"),
+        ("\n\n@dataclass", "\nprint(none)\n@dataclass", r".py:\d+ cannot be loaded: NameError: "),
+        (
+            "] = 10",
+            "]",
+            ".py cannot be loaded: TypeError: Bursts: events must be an int, ",
+        ),
+        ("(Workload)", "", ".py has no subclass of Workload: add one with operations"),
+    ],
+)
+def test_a_workload_that_cannot_be_loaded_says_why_in_a_line(
+    bursts: str, old: str, new: str, why: str
+) -> None:
+    file = Path(emulation.workloads.__path__[-1], "bursts.py")
+    file.write_text(file.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(ScenarioError, match=f"^emulation/workloads/bursts{why}"):
+        make(workload=bursts)
+
+
+def test_a_summary_may_be_missing(bursts: str) -> None:
+    file = Path(emulation.workloads.__path__[-1], "bursts.py")
+    text = file.read_text(encoding="utf-8").replace('    """One node', '    _ = """One node')
+    file.write_text(text.replace("@dataclass(frozen=True)", ""), encoding="utf-8")
+    assert workload_summary(bursts) == ""
+
+
 def test_the_workloads_that_there_are() -> None:
     assert workload_names() == ["churn", "content", "feeds", "recorded", "stock", "topic"]
     for name in workload_names():
