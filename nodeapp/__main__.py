@@ -24,7 +24,7 @@ from nodeapp.auth import read_key
 from nodeapp.node import NodeError, NodeOptions, read_brokers, read_map, run
 from nodeapp.parameters import ParameterError
 from nodeapp.pubsub.base import Environment
-from nodeapp.pubsub.registry import SYSTEMS, typed
+from nodeapp.pubsub.registry import SYSTEMS, ProtocolError, typed
 
 _PROTOCOLS: Final = "\n".join(f"  {name:14}{entry.summary}" for name, entry in SYSTEMS.items())
 FD_SETSIZE: Final = 1024
@@ -218,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             mqtt=asked.mqtt,
         )
         run_exactly(run(options))
-    except (NodeError, ParameterError) as error:
+    except (NodeError, ParameterError, ProtocolError) as error:
         print(f"nodeapp: {error}", file=sys.stderr)
         return 1
     return 0

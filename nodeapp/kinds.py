@@ -70,7 +70,10 @@ class Kind(IntEnum):
         return kind
 
     def __init_subclass__(cls, *, of_clients: bool = False, **arguments: Any) -> None:
-        """Declare the members.  Raises ValueError for a number or a name that is taken or wrong."""
+        """Declare the members.
+
+        Raises `KindError` for a number or a name that is taken, ValueError for one that is wrong.
+        """
         super().__init_subclass__(**arguments)
         for name, kind in cls.__members__.items():
             if name != kind.name:
@@ -83,10 +86,19 @@ class Kind(IntEnum):
                 )
             for other in KINDS.values():
                 if (kind == other or kind.name == other.name) and not _is_again(kind, other):
-                    raise ValueError(f"{kind!r} is {other!r} of {type(other).__module__} already")
+                    raise KindError(kind, other)
         for kind in cls:
             KINDS[int(kind)] = kind
             CLASSES[int(kind)] = kind.role.traffic_class
+
+
+class KindError(ValueError):
+    """A kind whose number or name another one, the `holder`, has."""
+
+    def __init__(self, kind: Kind, holder: Kind) -> None:
+        super().__init__(f"{kind!r} is {holder!r} of {type(holder).__module__} already")
+        self.kind = kind
+        self.holder = holder
 
 
 def _is_again(kind: Kind, other: Kind) -> bool:

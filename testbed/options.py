@@ -19,7 +19,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD
 from nodeapp.installation import IS_CHECKOUT, PROJECT
 from nodeapp.parameters import ParameterError, suggestion
-from nodeapp.pubsub.registry import SYSTEMS, typed
+from nodeapp.pubsub.registry import SYSTEMS, ProtocolError, typed
 from testbed import completing
 from testbed.display import Terminal
 from testbed.interruption import INTERRUPTED, interruption
@@ -256,7 +256,7 @@ def scenario_again(path: Path) -> Scenario:
         fail(f"{path}: no protocol {scenario.protocol.name!r}{near}; there are: {names}", USAGE)
     try:
         typed(scenario.protocol.name, scenario.protocol.parameters)
-    except ParameterError as error:
+    except (ParameterError, ProtocolError) as error:
         fail(f"{path}: {scenario.protocol.name}: {error}", USAGE)
     return scenario
 

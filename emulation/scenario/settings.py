@@ -24,7 +24,7 @@ from emulation.workloads.registry import (
     workload_parameters,
 )
 from nodeapp.parameters import Parameter, ParameterError, Scalar, convert, parameters_of, suggestion
-from nodeapp.pubsub.registry import SYSTEMS, UNSEALED, obstacle
+from nodeapp.pubsub.registry import SYSTEMS, UNSEALED, ProtocolError, clash, obstacle
 
 AUTH: Final = "auth"
 """The setting that chooses how nodes authenticate each other's frames."""
@@ -42,11 +42,17 @@ _SERVES: Final = Parameter(
 
 
 def protocol_parameters(name: str) -> list[Parameter]:
-    """Return the parameters of a protocol.  Raises `ScenarioError` for an unknown name."""
+    """Return the parameters of a protocol.
+
+    Raises `ScenarioError` for an unknown name, and for a file that cannot be loaded.
+    """
     if name not in SYSTEMS:
         near = suggestion(name, SYSTEMS)
         raise ScenarioError(f"no protocol {name!r}{near}; there are: {', '.join(sorted(SYSTEMS))}")
-    return parameters_of(SYSTEMS[name].parameters)
+    try:
+        return parameters_of(SYSTEMS[name].parameters)
+    except ProtocolError as error:
+        raise ScenarioError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,9 @@ class ScenarioSettings:
             scenario = scenario.model_copy(update={AUTH: self.auth})
         if self.mqtt:
             scenario = scenario.model_copy(update={MQTT: self.mqtt})
-        missing = obstacle(name, environment) or service.misfit(environment, parameters)
+        missing = (
+            obstacle(name, environment) or service.misfit(environment, parameters) or clash(name)
+        )
         if missing:
             raise ScenarioError(missing)
         if scenario.contacts is not None and service.needs_places:

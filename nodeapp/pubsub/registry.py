@@ -12,15 +12,25 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from nodeapp.compiled import VARIABLE
+from nodeapp.discovery import loading
 from nodeapp.host import Host
-from nodeapp.kinds import KINDS, Kind, Role
-from nodeapp.parameters import convert, parameters_of
+from nodeapp.kinds import FIRST_CLIENT_KIND, KINDS, Kind, KindError, Role
+from nodeapp.parameters import ParameterError, convert, parameters_of
 from nodeapp.pubsub.base import Environment, Service
+
+_INTERPRETED: Final = "interpreted classes cannot inherit from compiled"
+"""What compiled code says of an object of such a class."""
+
+
+class ProtocolError(ValueError):
+    """A protocol whose file is not as it has to be; the message is one line and says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +50,31 @@ class Protocol:
 
     @property
     def service(self) -> type[Service]:
+        """Its class.  Raises `ProtocolError` if it cannot be loaded."""
         name = self.location.partition(":")[2]
-        service = getattr(importlib.import_module(self.module), name)
-        assert isinstance(service, type)
-        assert issubclass(service, Service)
+        with loading(self.module, ProtocolError):
+            try:
+                service = getattr(importlib.import_module(self.module), name, None)
+            except KindError as error:
+                raise ProtocolError(_with_advice(error)) from None
+        if not (isinstance(service, type) and issubclass(service, Service)):
+            raise ProtocolError(
+                f"{self.module.replace('.', '/')}.py has no subclass {name} of Service: add it, or "
+                "name its class in nodeapp/pubsub/registry.py"
+            )
         return service
 
     @property
     def parameters(self) -> type[Any]:
-        """The dataclass of its parameters, for `nodeapp.parameters.parameters_of`."""
-        return self.service.Parameters
+        """The dataclass of its parameters, for `nodeapp.parameters.parameters_of`.
+
+        Raises `ProtocolError` as `service` does, and if it is not as `parameters_of` needs it.
+        """
+        service = self.service
+        with loading(self.module, ProtocolError):
+            declaration = service.Parameters
+            parameters_of(declaration)
+        return declaration
 
 
 PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
@@ -158,11 +183,50 @@ def has_parameters(name: str, declaration: type[Any]) -> bool:
 
 
 @functools.cache
+def _broken() -> Mapping[str, BaseException]:
+    """Import all protocols; return why some cannot be, by name: it is their own trouble."""
+    errors: dict[str, BaseException] = {}
+    for name, protocol in PROTOCOLS.items():
+        try:
+            importlib.import_module(protocol.module)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  code of users
+            errors[name] = error
+    return errors
+
+
+@functools.cache
 def kinds() -> Mapping[int, Kind]:
-    """Return the kinds of messages of all protocols, by number; imports the protocols."""
-    for protocol in PROTOCOLS.values():
-        importlib.import_module(protocol.module)
+    """Return the kinds of messages of all protocols, by number; imports the protocols.
+
+    Those of a protocol that cannot be imported are missing.
+    """
+    _broken()
     return MappingProxyType(KINDS)
+
+
+def clash(name: str) -> str | None:
+    """Return which kind of protocol `name` another has, and what to do; None if none.
+
+    A node, which imports its own protocol alone, would not notice, and analyses would take its
+    frames for those of the other, the earlier one in the registry.
+    """
+    own = SYSTEMS[name].module.split(".")[:3]
+
+    def is_own(kind: Kind) -> bool:
+        return type(kind).__module__.split(".")[:3] == own
+
+    if not any(map(is_own, KINDS.values())):
+        return None
+    for earlier in itertools.takewhile(name.__ne__, PROTOCOLS):
+        error = _broken().get(earlier)
+        if isinstance(error, KindError) and is_own(error.holder):
+            return _with_advice(KindError(error.holder, error.kind))
+    return None
+
+
+def _with_advice(error: KindError) -> str:
+    free = set(range(1, FIRST_CLIENT_KIND)) - kinds().keys()
+    return f"{error}: take another name, and one of the numbers {', '.join(map(str, sorted(free)))}"
 
 
 def kinds_of(*roles: Role) -> list[int]:
@@ -200,7 +264,8 @@ def typed(name: str, values: Mapping[str, object]) -> Any:
     """Return the parameters of protocol `name`, an object of its dataclass, once for all nodes.
 
     `values` may be texts; what they do not have is the default.  Raises KeyError for an unknown
-    name, `nodeapp.parameters.ParameterError` for values that do not exist or are out of range.
+    name, `nodeapp.parameters.ParameterError` for values that do not exist or are out of range,
+    `ProtocolError` for a protocol that cannot be loaded.
     """
     declaration = SYSTEMS[name].parameters
     return declaration(**convert(parameters_of(declaration), values))
@@ -210,10 +275,18 @@ def create(name: str, host: Host, parameters: Any, environment: Environment) -> 
     """Return the service of protocol `name` for a host; it does nothing until `start`.
 
     `parameters` are what `typed` returns.  Raises KeyError for an unknown name,
-    `nodeapp.parameters.ParameterError` if the host cannot do what a parameter asks for, ValueError
-    with what `obstacle` returns.
+    `nodeapp.parameters.ParameterError` if the host cannot do what a parameter asks for and with
+    what `obstacle` returns, `ProtocolError` for a protocol that cannot be loaded.
     """
     missing = obstacle(name, environment)
     if missing is not None:
-        raise ValueError(missing)
-    return SYSTEMS[name].service(host, environment, parameters)
+        raise ParameterError(missing)
+    try:
+        return SYSTEMS[name].service(host, environment, parameters)
+    except TypeError as error:
+        if str(error) != _INTERPRETED:
+            raise
+        raise ProtocolError(
+            f"{name} derives a class from a compiled one: add its file to MODULES in "
+            f"testbed/compiling.py and run setup, or set {VARIABLE} to 0"
+        ) from None
