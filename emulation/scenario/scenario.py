@@ -154,11 +154,15 @@ class Scenario(BaseModel):
         events: set[tuple[int, int]] = set()
         for operation in self.operations:
             if operation.node not in ids:
-                raise ValueError(f"the workload names node {operation.node}, which does not exist")
+                raise ValueError(
+                    f"the workload names node {operation.node}, which does not exist: take those "
+                    "that it is called with"
+                )
             if operation.action == "publish":
                 if (operation.node, operation.sequence) in events or operation.sequence < 1:
                     raise ValueError(
-                        f"node {operation.node} publishes number {operation.sequence} twice"
+                        f"node {operation.node} publishes number {operation.sequence} twice: "
+                        "number the events of a node from 1"
                     )
                 events.add((operation.node, operation.sequence))
         self._check_access_points()

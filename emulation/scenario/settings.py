@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from emulation.errors import ScenarioError
+from pydantic import ValidationError
+
+from emulation.errors import ScenarioError, first_problem
 from emulation.scenario.faults import FAULTS, texts_of
+from emulation.scenario.operations import check_operations
 from emulation.scenario.scenario import ProtocolSpec, Scenario
 from emulation.scenario.topo import Topo
 from emulation.workloads.base import Workload
@@ -77,18 +80,21 @@ class ScenarioSettings:
     def scenario(self, seed: int, duration: float) -> Scenario:
         """Return the scenario of a seed, `duration` seconds long.
 
-        Raises `ScenarioError` if values do not fit together, or if the protocol needs something
-        that the topology lacks, for example a road map.
+        Raises `ScenarioError` if values do not fit together, if the protocol needs something that
+        the topology lacks, for example a road map, or if an operation cannot be performed.
         """
-        topo = self.topology(
-            seed,
-            duration,
-            self.build,
-            mobility=self.mobility,
-            radio=self.radio,
-            workload=self.own,
-        )
-        scenario = topo.scenario(self.protocol, self.workload, texts_of(self.faults))
+        try:
+            topo = self.topology(
+                seed,
+                duration,
+                self.build,
+                mobility=self.mobility,
+                radio=self.radio,
+                workload=self.own,
+            )
+            scenario = topo.scenario(self.protocol, self.workload, texts_of(self.faults))
+        except ValidationError as error:  # of an operation, or of the scenario
+            raise ScenarioError(f"{error.title.lower()}: {first_problem(error)}") from None
         name, parameters = self.protocol.name, self.protocol.parameters
         service, environment = SYSTEMS[name].service, scenario.environment()
         if self.auth != _SEALS.default:
@@ -106,15 +112,7 @@ class ScenarioSettings:
             raise ScenarioError(
                 f"{name} routes to places, and contacts have none: choose another protocol"
             )
-        events = (act.event for act in scenario.workload if act.action == "publish")
-        published = next(events, None)
-        foreign = service.foreign(published, parameters) if published else None
-        if foreign:
-            raise ScenarioError(f"{foreign}, or choose a workload that does, like --workload stock")
-        filters = {act.filter for act in scenario.workload if act.action == "subscribe"}
-        unfit = next(filter(None, map(service.unfit, filters)), None)
-        if unfit:
-            raise ScenarioError(f"{unfit}, or choose a workload that does, like --workload topic")
+        check_operations(scenario.workload, self.protocol)
         return scenario
 
 

@@ -11,13 +11,16 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from emulation.mobility.routes import Leg
 from nodeapp.events import MAX_EVENT
 from nodeapp.parameters import Parameter, parameters_of
+
+NUMBERS: Final = 2**32 - 1
+"""The largest number of an event or a subscription: it has four octets on the wire."""
 
 
 class Operation(BaseModel):
@@ -34,10 +37,10 @@ class Operation(BaseModel):
     time: float = Field(ge=0)
     node: int
     action: Literal["subscribe", "unsubscribe", "publish", "advertise", "navigate"]
-    subscription: int = 0
+    subscription: int = Field(0, ge=0, le=NUMBERS)
     filter: tuple[tuple[str, str, Any], ...] = ()
     client_attributes: dict[str, Any] = {}
-    sequence: int = 0
+    sequence: int = Field(0, ge=0, le=NUMBERS)
     event: dict[str, Any] = {}
     policy: tuple[tuple[str, str, Any], ...] = ()
     size: int = Field(0, ge=0, le=MAX_EVENT, description="bytes of the event; padded up to this")

@@ -38,7 +38,7 @@ from typing import Annotated, Any, BinaryIO, Final
 
 from emulation.errors import ScenarioError, short
 from emulation.plain_file import open_file
-from emulation.workloads.base import Operation, Workload
+from emulation.workloads.base import NUMBERS, Operation, Workload
 from nodeapp.events import (
     MAX_EVENT,
     TOPIC,
@@ -54,8 +54,6 @@ from nodeapp.wire import MAX_BODY, WireError, encode_body
 
 LONGEST_LINE: Final = 1 << 20
 """Bytes: more than any operation needs, yet few enough to read of any file by mistake."""
-NUMBERS: Final = 2**32 - 1
-"""The largest number of an event or a subscription: it has four octets on the wire."""
 MANY: Final = 250_000
 """Operations accepted by default."""
 SECONDS_EACH: Final = 0.19e-3
