@@ -122,7 +122,8 @@ class ScenarioParameters:
     def __init__(self, name: str, topology: type[Topo], protocol: str, workload: str = "") -> None:
         """Collect them; `name` is the topology's, an empty `workload` means the topology's own.
 
-        Raises `ScenarioError` for unknown names of protocols and workloads.
+        Raises `ScenarioError` for unknown names of protocols and workloads, and for a parameter
+        whose name `--set` has for every scenario.
         """
         own = topology.workload.name if topology.workload else ""
         self._topology = topology
@@ -137,6 +138,14 @@ class ScenarioParameters:
         self._choice = Parameter(
             WORKLOAD, str, own, choices=tuple(workload_names()), help="what the clients do"
         )
+        common = {parameter.name for parameter in (self._choice, _FAILS, _SEALS, _SERVES)}
+        for owner, part in zip(self._names, self._parts(), strict=True):
+            for parameter in part:
+                if parameter.name in common:
+                    raise ScenarioError(
+                        f"{owner}: rename the parameter {parameter.name}, which --set has "
+                        "for every scenario"
+                    )
 
     def by_name(self) -> dict[str, Parameter]:
         topology, protocol, workload = self._parts()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import pytest
 
@@ -13,8 +13,10 @@ from emulation.errors import ScenarioError
 from emulation.scenario.operations import check_operations
 from emulation.scenario.scenario import ProtocolSpec
 from emulation.scenario.settings import ScenarioParameters
+from emulation.scenario.topo import Topo
 from emulation.workloads.base import Operation, Workload
 from nodeapp.events import MAX_EVENT
+from nodeapp.parameters import Param
 from topologies.roaming_field import RoamingField
 
 PUBLISH: Final[dict[str, Any]] = {"action": "publish", "sequence": 1, "event": {"topic": "a"}}
@@ -82,3 +84,12 @@ def test_numbers_of_a_workload_are_refused_in_a_line(fields: Mapping[str, Any], 
     settings = ScenarioParameters("roaming_field", RoamingField, "flooding").typed({"nodes": 6})
     with pytest.raises(ScenarioError, match=why):
         dataclasses.replace(settings, workload=_Odd(fields)).scenario(1, 20.0)
+
+
+def test_a_parameter_cannot_have_the_name_of_one_that_all_scenarios_have() -> None:
+    class Sealed(Topo):
+        def build(self, auth: Annotated[str, Param("who may send")] = "all") -> None:
+            """Add nothing: parameters come first."""
+
+    with pytest.raises(ScenarioError, match=r"^sealed: rename the parameter auth, "):
+        ScenarioParameters("sealed", Sealed, "flooding")
