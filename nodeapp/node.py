@@ -327,17 +327,17 @@ class Node:
     def _start_service(self) -> None:
         self._started = True
         self.clients.closed = None
-        self.service.start()
+        try:
+            self.service.start()
+        except Exception as error:  # noqa: BLE001  a defect, or the end of the service
+            self._failed(self._loop, {"message": "at the start", "exception": error})
 
     def fix(self, position: Position) -> None:
         """Take a position from gpsd."""
         self._fix, self._fix_time = position, self._loop.time()
         if not self._started:
             log.info("first fix: %.1f,%.1f", position.x, position.y)
-            try:
-                self._start_service()
-            except Exception as error:  # noqa: BLE001  else the task that follows gpsd would end with it, unseen
-                self._defect("at the start", error)
+            self._start_service()
 
     def end(self) -> None:
         if not self.ended.done():

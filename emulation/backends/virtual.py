@@ -26,6 +26,7 @@ from emulation.virtual.recording import EPOCH_NS, PcapRecorder, VirtualRecorder
 from emulation.virtual.simulation import Simulation, unsupported
 from nodeapp.kinds import event_kinds
 from nodeapp.parameters import ParameterError
+from nodeapp.pubsub.registry import ProtocolError
 
 SLICE: Final = 0.5
 """Seconds of the scenario between checks for signals and updates of the progress display."""
@@ -106,9 +107,13 @@ def simulate(
     problems: list[str] = []
     try:
         simulation = Simulation(scenario, recorder, failed=defects)
-    except (ParameterError, ValueError) as error:
-        record(ended="failed", wall_seconds=0.0, problems=[f"the run failed: {error}"])
-        raise BackendError(str(error)) from None
+    except Exception as error:
+        defect = defects.all.record()
+        problems = defects.all.problems() or [f"the run failed: {error}"]
+        record(ended="failed", wall_seconds=0.0, problems=problems, defects=defect)
+        if defect is None and not isinstance(error, ParameterError | ProtocolError):
+            raise
+        raise BackendError(problems[0] if defect else str(error)) from None
     record(ended="running", wall_seconds=0.0, problems=[])
     log = LossLog(folder.losses, EPOCH_NS, event_kinds())
     simulation.channel.log_losses(log)

@@ -33,6 +33,7 @@ from emulation.virtual.wired import WiredChannel
 from nodeapp.auth import Seal
 from nodeapp.client_port import ClientTable
 from nodeapp.host import Host
+from nodeapp.parameters import ParameterError
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Service
 from nodeapp.wire import BROADCAST, Frame, WireError, decode
@@ -64,9 +65,9 @@ def unsupported(scenario: Scenario) -> list[str]:
 class Simulation:
     """One run.  `make_service` makes a node's service if it is not the scenario's protocol.
 
-    Raises ValueError for what is `unsupported`, and what a protocol raises for its parameters.  A
-    defect in a protocol is passed to `failed` (node name, exception) and the run goes on, as a node
-    app does.
+    Raises `ParameterError` for what is `unsupported` and for parameters that a protocol refuses.
+    A defect in a protocol is passed to `failed` (node name, exception) and the run goes on, as a
+    node app does; if the service of a node cannot be made, it is raised as well.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Simulation:
         failed: Callable[[str, Exception], None] | None = None,
     ) -> None:
         for line in unsupported(scenario):
-            raise ValueError(line)
+            raise ParameterError(line)
         self.scenario = scenario
         self.clock = Clock()
         self.recorder = recorder
@@ -129,7 +130,13 @@ class Simulation:
         if self._make_service is not None:
             return self._make_service(host, host.spec)
         name = self.scenario.protocol.name
-        return registry.create(name, host, self._parameters, self._environment)
+        try:
+            return registry.create(name, host, self._parameters, self._environment)
+        except (ParameterError, registry.ProtocolError):
+            raise
+        except Exception as error:
+            self._defect(host, error)
+            raise
 
     def _boot(self, host: VirtualHost) -> None:
         """Start a host's node app as soon as time passes."""

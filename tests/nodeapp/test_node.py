@@ -27,7 +27,8 @@ from nodeapp.node import (
     read_brokers,
     read_map,
 )
-from nodeapp.pubsub.base import Environment
+from nodeapp.pubsub.base import EndedError, Environment
+from nodeapp.pubsub.flooding import Flooding
 from nodeapp.pubsub.messages import TopicKind
 from nodeapp.pubsub.registry import typed
 from nodeapp.wire import CLIENT_PORT, Frame
@@ -233,6 +234,23 @@ def test_a_defect_in_a_protocol_is_logged_with_its_frame_and_survived(
     lone.node.call_later(0, defective, None)
     lone.status()
     assert lone.status()["host counters"]["internal errors"] == 2
+
+
+def test_a_node_survives_a_defect_at_its_start_and_ends_if_its_service_cannot_go_on(
+    nodes: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(service: Flooding) -> None:
+        raise ZeroDivisionError
+
+    def ends(service: Flooding) -> None:
+        raise EndedError("no port is free")
+
+    monkeypatch.setattr(Flooding, "start", fails)
+    with caplog.at_level(logging.ERROR):
+        assert nodes().status()["host counters"] == {"internal errors": 1}
+    assert "defect at the start" in caplog.text
+    monkeypatch.setattr(Flooding, "start", ends)
+    assert str(nodes().node.ended.exception()) == "no port is free"
 
 
 @pytest.mark.parametrize("number", ["ENOBUFS", "ENETDOWN", "EPERM", "EAGAIN"])

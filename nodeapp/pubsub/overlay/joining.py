@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from nodeapp.host import Host, Timer
+from nodeapp.parameters import ParameterError
 from nodeapp.pubsub.overlay.identifiers import cell_bits, distance
 from nodeapp.pubsub.overlay.messages import NO_RING, Described, JoinQuery, OverlayKind, OverlayRules
 from nodeapp.pubsub.overlay.neighbourhood import Neighbourhood
@@ -297,8 +298,8 @@ class Joining:
 
 
 def bootstrap_nodes(text: str) -> list[int]:
-    """Return the nodes in a list like `1,2`.  Raises ValueError that says what to write."""
+    """Return the nodes in a list like `1,2`.  Raises `ParameterError`."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise ValueError(f"bootstrap: {text!r} is no list of node ids, as 1,2: write one")
+        raise ParameterError(f"bootstrap: {text!r} is no list of node ids, as 1,2: write one")
     return [int(word) for word in words]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from emulation.backends.base import BackendError
 from emulation.backends.virtual import simulate
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
@@ -23,6 +24,7 @@ from emulation.workloads.base import Operation
 from nodeapp.events import Event
 from nodeapp.host import Host
 from nodeapp.kinds import ClientKind
+from nodeapp.pubsub.flooding import Flooding
 from nodeapp.wire import BROADCAST, decode
 from topologies.catalog import make_scenario
 
@@ -218,6 +220,20 @@ def test_a_defect_is_logged_and_the_run_goes_on(raised_in: str, tmp_path: Path) 
     assert "in _raise" in (folder.logs / "sta4.log").read_text()
     assert '"ended": "completed"' in folder.record.read_text()
     assert "a defect" in folder.record.read_text()
+
+
+def test_a_defect_in_a_constructor_ends_the_run_and_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = roaming("flooding")
+    folder = RunFolder.create(tmp_path, scenario)
+    monkeypatch.setattr(Flooding, "__init__", lambda *_: _raise())
+    with pytest.raises(BackendError, match="sta1: defect in the protocol: ZeroDivisionE"):
+        simulate(scenario, folder, NullRecorder())
+    assert "in _raise" in (folder.logs / "sta1.log").read_text()
+    record = folder.record.read_text()
+    assert '"ended": "failed"' in record
+    assert "in _raise" in record
 
 
 def test_without_a_place_to_report_a_defect_is_raised() -> None:
