@@ -10,7 +10,7 @@ the analyses.
 
 The registry has what this process has imported, so a node knows the kinds of its own protocol
 only.  Code that reads frames of any protocol calls `nodeapp.pubsub.registry.kinds`, which imports
-all.
+all, and who makes a scenario `clash`.
 """
 
 from __future__ import annotations
