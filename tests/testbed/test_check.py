@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from markupsafe import escape
@@ -39,21 +40,35 @@ def invoke(*words: str) -> Any:
     return CliRunner().invoke(app, ["check", *words], env={"COLUMNS": "200"})
 
 
+SEARCH: Final = ("semi-probabilistic", "--property", "delivered", "--scenarios")
+
+
+@pytest.fixture(scope="module")
+def first_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """What a search for a planted bug ends with, and the scenario that it keeps."""
+    runs = tmp_path_factory.mktemp("search") / "runs"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check, "RUNS", runs)
+        plant(patch, ForgetsAll)
+        done = invoke(*SEARCH, "20")
+    (file,) = (runs / "check" / "semi-probabilistic").glob("delivered-*.json")
+    return done, file
+
+
 def test_a_finding_is_told_kept_run_first_and_gone_when_the_bug_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, first_search: tuple[Any, Path]
 ) -> None:
-    plant(monkeypatch, ForgetsAll)
-    line = ("semi-probabilistic", "--scenarios", "20", "--property", "delivered")
-    done = invoke(*line)
+    done, file = first_search
     assert done.exit_code == 0
     assert "delivered does not hold, with 2 nodes:" in done.output
     assert "unsubscribes from" in done.output
     assert "never hears of it." in done.output
     assert "does not hold: delivered" in done.output
-    (file,) = (tmp_path / "runs" / "check" / "semi-probabilistic").glob("delivered-*.json")
     assert str(file) in done.output
 
-    again = invoke(*line, "--strict", "--json")
+    monkeypatch.setattr(check, "RUNS", file.parents[2])
+    plant(monkeypatch, ForgetsAll)
+    again = invoke(*SEARCH, "20", "--strict", "--json")
     assert again.exit_code == 1
     (finding,) = json.loads(again.stdout)["findings"]
     assert finding["kept before"]
@@ -67,26 +82,25 @@ def test_a_finding_is_told_kept_run_first_and_gone_when_the_bug_is(
         assert f"run --scenario {file} --backend " in command
 
     plant(monkeypatch, None)
-    mended = invoke(*line, "--strict")
+    mended = invoke(*SEARCH, "5", "--strict")
     assert mended.exit_code == 0
     assert f"holds now: {file}" in mended.output
     assert "nothing found" in mended.output
 
 
 def test_kept_scenarios_are_run_whatever_others_show_and_if_they_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, first_search: tuple[Any, Path]
 ) -> None:
     plant(monkeypatch, ForgetsAll)
-    line = ("semi-probabilistic", "--scenarios", "20", "--property", "delivered", "--out", "kept")
-    invoke(*line)
-    (file,) = Path("kept").glob("delivered-*.json")
+    Path("kept").mkdir()
+    file = Path(shutil.copy(first_search[1], "kept"))
     scenario = Scenario.load(file)
     scenario.model_copy(update={"seed": 98}).save(Path("kept/delivered-other.json"))
     forged = Fault(kind="stranger", sender="n1", datagram="00", start=1.0, text="")
     scenario.model_copy(update={"faults": (forged,)}).save(Path("kept/delivered-stranger.json"))
     lossy = base_scenario("roaming_field", "flooding").radio
     scenario.model_copy(update={"radio": lossy}).save(Path("kept/delivered-radio.json"))
-    done = invoke(*line, "--json")
+    done = invoke(*SEARCH, "20", "--out", "kept", "--json")
     cases = json.loads(done.stdout)["findings"]
     assert [case["scenario"] for case in cases] == [str(file), "kept/delivered-other.json"]
     assert "not run, it needs --faults stranger: kept/delivered-stranger.json" in done.output
@@ -106,8 +120,7 @@ def test_an_interrupted_search_tells_and_keeps_what_it_was_shrinking(
         return judged(self, *arguments, **options)
 
     monkeypatch.setattr(Chunk, "judged", interrupted)
-    line = ("semi-probabilistic", "--scenarios", "20", "--property", "delivered", "--out", "kept")
-    done = invoke(*line)
+    done = invoke(*SEARCH, "20", "--out", "kept")
     assert done.exit_code == 130
     assert "delivered does not hold, with " in done.output
     (file,) = Path("kept").glob("delivered-*.json")
@@ -118,11 +131,11 @@ def test_a_full_disk_loses_no_story(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    plant(monkeypatch, ForgetsAll)
+    plant(monkeypatch, NoDuplicateCheck)
     monkeypatch.setattr(Scenario, "save", full)
-    done = invoke("semi-probabilistic", "--scenarios", "20", "--property", "delivered")
+    done = invoke("flooding", "--scenarios", "20", "--nodes", "2..3", "--property", "twice")
     assert done.exit_code == 1
-    assert "never hears of it." in done.output
+    assert "is notified of it at " in done.output
     assert "No space left on device" in done.output
 
 
@@ -164,6 +177,7 @@ def test_what_was_looked_at_is_counted_and_shown_on_a_page(
     frames = f"{outcome['frames']['EVENT']:,}".replace(",", "\u202f")
     assert f'<th scope="row" class="word">EVENT</th><td>{frames}</td>' in re.sub(r"\n\s*", "", page)
     plant(monkeypatch, NoDuplicateCheck)
+    monkeypatch.setattr("emulation.check.search.MOST_SHRINKING", 50)  # of 1,000 storms
     outcome = json.loads(invoke(*(word for word in line if word != "--report")).stdout)
     judged = {each["property"]: each for each in outcome["properties"]}
     assert judged["twice"]["violations"] == 1
@@ -171,10 +185,8 @@ def test_what_was_looked_at_is_counted_and_shown_on_a_page(
     assert judged["unmatched"]["runs"] < judged["endless"]["runs"]
 
 
-def test_run_repeats_a_kept_scenario(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    plant(monkeypatch, ForgetsAll)
-    invoke("semi-probabilistic", "--scenarios", "20", "--property", "delivered", "--out", "kept")
-    (file,) = Path("kept").glob("*.json")
+def test_run_repeats_a_kept_scenario(first_search: tuple[Any, Path], tmp_path: Path) -> None:
+    _, file = first_search
     words = ["run", "--scenario", str(file), "--backend", "virtual", "--no-analyze"]
     done = CliRunner().invoke(app, [*words, "--runs", str(tmp_path / "again")])
     assert done.exit_code == 0, done.output
