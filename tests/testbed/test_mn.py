@@ -27,7 +27,7 @@ from spark_analysis.script_reports import SCRIPT_TABLES, read, write
 from testbed.app import app
 from testbed.mn_run import verdict_of
 from tests.processes import lives
-from tests.testbed.mn_runs import SCRIPTS, mn, run_folder, typed
+from tests.testbed.mn_runs import SCRIPTS, mn, mn_for_a_caller, run_folder, typed
 
 pytestmark = pytest.mark.root
 
@@ -184,7 +184,7 @@ def test_cells_without_access_points(tmp_path: Path) -> None:
     left = STATE / "0-of-a-killed-run"
     left.mkdir(parents=True, exist_ok=True)
     words = ("--commands", str(commands), "--no-analyze")
-    done = mn(tmp_path, SCRIPTS / "cells.py", *words, SUDO_UID="4242", SUDO_GID="4243")
+    done = mn_for_a_caller(tmp_path, SCRIPTS / "cells.py", *words)
     assert not left.exists()
     folder = run_folder(tmp_path)
     owners = {(each.stat().st_uid, each.stat().st_gid) for each in (folder, *folder.rglob("*"))}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -118,7 +117,7 @@ def test_nodes_are_added_while_the_network_runs(tmp_path: Path) -> None:
     path = tmp_path / "commands"
     path.write_text("\n".join(commands) + "\n")
     words = ("--commands", str(path))
-    done = mn(tmp_path, SCRIPTS / "grows.py", *words, errors=subprocess.STDOUT)
+    done = mn(tmp_path, SCRIPTS / "grows.py", *words, together=True)
     said = done.stdout
     assert done.returncode == 0, said
     assert "late has 10.0.0.3 02:00:00:00:02:00" in said
