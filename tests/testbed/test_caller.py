@@ -119,7 +119,7 @@ def users_of(words: list[str], home: Path) -> dict[str, set[int]]:
                             if name in process.name() or name in process.cmdline():
                                 seen.update(process.uids())
             with suppress(psutil.TimeoutExpired):
-                command.wait(0.02)
+                command.wait(0.1)
         assert command.returncode == 0
     return users
 

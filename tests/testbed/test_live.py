@@ -275,25 +275,9 @@ def test_a_folder_without_a_run_is_told_in_one_line(
     assert line.startswith("error: the page of --live: ")
 
 
-def test_a_browser_that_goes_away_is_no_error(
+def test_it_answers_on_this_machine_alone_to_its_own_name_whoever_goes_away(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with Live() as live:
-        said: list[str] = []
-        live.start(folder, said.append)
-        live.await_address(120.0)
-        port = int(said[0].rpartition(":")[2].rstrip("/"))
-        for _ in range(5):
-            with socket.create_connection(("127.0.0.1", port)) as client:
-                reset = struct.pack("ii", 1, 0)  # to close is to reset
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
-                client.send(b"GET /state HTTP/1.0\r\nHost: localhost:1\r\n\r\n")
-        with urllib.request.urlopen(f"{said[0]}state", timeout=120) as answer:
-            assert json.load(answer)["published"] == 7
-    assert capfd.readouterr().err == ""
-
-
-def test_it_answers_on_this_machine_alone_and_to_its_own_name(folder: Path) -> None:
     with Live() as live:
         said: list[str] = []
         live.start(folder, said.append)
@@ -302,6 +286,12 @@ def test_it_answers_on_this_machine_alone_and_to_its_own_name(folder: Path) -> N
         live.await_address(120.0)
         (address,) = said
         assert address.startswith("http://127.0.0.1:")
+        port = int(address.rpartition(":")[2].rstrip("/"))
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                reset = struct.pack("ii", 1, 0)  # to close is to reset
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                client.send(b"GET /state HTTP/1.0\r\nHost: localhost:1\r\n\r\n")
         with urllib.request.urlopen(f"{address}state?since=x", timeout=120) as answer:
             assert json.load(answer)["published"] == 7
         for path, host, code in (("", "evil.example:80", 403), ("../etc/passwd", "", 404)):
@@ -311,6 +301,7 @@ def test_it_answers_on_this_machine_alone_and_to_its_own_name(folder: Path) -> N
             assert refused.value.code == code
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(address, timeout=10)
+    assert capfd.readouterr().err == "", "that a browser goes away is no error"
 
 
 @contextmanager
