@@ -151,13 +151,15 @@ VALUES: list[list[Any]] = [
     list(range(20)),
     [""],
 ]
-CROWDED = [(values, panels, 9) for values in VALUES for panels in (1, 2, 3, 5)]
-"""As many lines as there may be, whatever the values and however many the panels."""
-SPARSE = [
-    (values, panels, (1, 2, 6)[(number + panels) % 3])
+PANELS = [
+    (number, panels)
     for number, values in enumerate(VALUES)
-    for panels in (1, 2, 3, 5)
+    for panels in ((1, 2, 3, 5) if values in (VALUES[1], WORDS) else (1, 2, 3))
 ]
+"""Places of values, and panels in one row and in two; three rows are like two."""
+CROWDED = [(VALUES[number], panels, 9) for number, panels in PANELS]
+"""As many lines as there may be, whatever the values and however many the panels."""
+SPARSE = [(VALUES[number], panels, (1, 2, 6)[(number + panels) % 3]) for number, panels in PANELS]
 """Every pair of values and panels, and fewer lines: each number of them with either."""
 
 
