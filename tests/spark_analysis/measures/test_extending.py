@@ -48,16 +48,18 @@ import sys
 from pathlib import Path
 from spark_analysis.engine.session import spark_session
 from spark_analysis.measures.__main__ import main
+from spark_analysis.sweeps.page import drawings, write_page
+from spark_analysis.sweeps.spec import SweepSpec
+from spark_analysis.sweeps.sweep import run_sweep
 from testbed.app import app
 
 sweep, sys.argv = Path(sys.argv[1]), ["", "--renew"]
 assert main() == 0
+settings = {"nodes": "7", "interval": "1"}
+spec = SweepSpec("roaming_field", ("gossip",), {"speed": ("0", "5")}, 1, 21.0, settings)
 with spark_session("local[2]"):  # one for both: a cold start costs seconds
-    app(
-        ["sweep", "roaming_field", "gossip", "--vary", "speed=0,5", "--seeds", "1", "--duration",
-         "21", "--set", "nodes=7", "--set", "interval=1", "--keep-frames", "--out", str(sweep)],
-        standalone_mode=False,
-    )
+    outcome = run_sweep(spec, sweep, keep_frames=True)
+    write_page(outcome, [], drawings(outcome, []))  # without the figures for print
     app(["analyze", *map(str, sorted((sweep / "points").iterdir()))], standalone_mode=False)
 """
 
