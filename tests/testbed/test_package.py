@@ -66,7 +66,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(tmp_path_factory.mktemp("package"))
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_package_takes_one_name_and_that_of_sparks_source(installed: Installed) -> None:
     assert {name for name in installed.brought if not name.endswith(".dist-info")} == {
@@ -100,19 +99,27 @@ def test_a_package_names_its_own_command(installed: Installed, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.spark
-def test_a_package_runs_and_analyses_in_any_folder(installed: Installed, tmp_path: Path) -> None:
+def test_a_package_runs_in_any_folder(installed: Installed, tmp_path: Path) -> None:
     installed.testbed(RUN, tmp_path)
     [folder] = (tmp_path / "runs").iterdir()
-    installed.testbed(f"analyze {folder}", tmp_path)  # `run` would warm up Spark first
     assert (folder / "captures" / "sta1-wlan0.pcap").exists()
-    page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "testbed run" in page
-    assert "run_testbed" not in page
     assert {path.name for path in tmp_path.iterdir()} == {"runs"}
     known = "import pyspark_pcap; print(pyspark_pcap.DefaultSource.name())"
     python = str(installed.venv / "bin" / "python")
     assert subprocess.check_output([python, "-c", known], cwd=tmp_path, text=True) == "pcap\n"
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_package_analyses_in_any_folder(installed: Installed, tmp_path: Path) -> None:
+    installed.testbed(RUN, tmp_path)
+    [folder] = (tmp_path / "runs").iterdir()
+    installed.testbed(f"analyze {folder}", tmp_path)  # `run` would warm up Spark first
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "testbed run" in page
+    assert "run_testbed" not in page
+    assert {path.name for path in tmp_path.iterdir()} == {"runs"}
 
 
 def test_the_command_is_called_as_it_was_installed(tmp_path: Path) -> None:
