@@ -14,9 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from emulation.backends.virtual import run_virtual
 from nodeapp.installation import PROJECT
 from spark_analysis.scratch import TOLD_BY_JAVA
 from tests.processes import lives
+from topologies.catalog import make_scenario
 
 RUN = "run roaming_field flooding --nodes 6 --backend virtual"
 SWEEP = "sweep roaming_field flooding --nodes 6 --seeds 1 --duration 25"
@@ -59,13 +61,13 @@ def interrupt(process: subprocess.Popen[str], folder: Path) -> str:
     return output
 
 
-def when(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Wait until something is true of a process that goes on."""
+def when(true: Callable[[], bool], process: subprocess.Popen[str], every: float = 0.005) -> None:
+    """Wait until something is true of a process that goes on, looking every so many seconds."""
     until = time.monotonic() + LIMIT
     while not true():
         assert process.poll() is None
         assert time.monotonic() < until
-        time.sleep(0.005)
+        time.sleep(every)
 
 
 def loaded(process: subprocess.Popen[str], library: str) -> Callable[[], bool]:
@@ -79,6 +81,14 @@ def held_back(process: subprocess.Popen[str]) -> Callable[[], bool]:
     masks = re.compile(r"^Sig(?:Blk|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
     bit = 1 << (signal.SIGINT - 1)
     return lambda: any(int(mask, 16) & bit for mask in masks.findall(status.read_text("ascii")))
+
+
+def when_java(has: Callable[[list[str]], bool], process: subprocess.Popen[str]) -> None:
+    """Wait until something is true of the names of a command's processes of Java.
+
+    Looking at all processes takes a while: it is done less often.
+    """
+    when(lambda: has(java(process)), process, every=0.05)
 
 
 def java(process: subprocess.Popen[str]) -> list[str]:
@@ -163,13 +173,12 @@ def test_what_is_not_interrupted_ends_as_it_does() -> None:
         assert done.returncode == code
 
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run folder."""
-    words = f"{RUN} --duration 25 --no-analyze --quiet --runs {tmp_path / 'runs'}".split()
-    subprocess.run([sys.executable, "-m", "testbed", *words], cwd=PROJECT, check=True)
-    (folder,) = (tmp_path / "runs").iterdir()
-    return folder
+    settings = {"nodes": 6}
+    run = make_scenario("roaming_field", "flooding", seed=1, duration=25.0, settings=settings)
+    return run_virtual(run, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.mark.slow
@@ -178,9 +187,9 @@ def recorded(tmp_path: Path) -> Path:
 def test_an_analysis_ends_with_java(moment: str, recorded: Path, tmp_path: Path) -> None:
     with start(f"analyze {recorded} --out {tmp_path / 'out'}", tmp_path) as process:
         if moment == "Java starts":
-            when(lambda: bool(java(process)), process)
+            when_java(bool, process)
         else:  # which has workers in Python
-            when(lambda: any("python" in name for name in java(process)), process)
+            when_java(lambda names: any("python" in name for name in names), process)
         assert interrupt(process, tmp_path) == "interrupted\n"
 
 
@@ -190,7 +199,7 @@ def test_a_run_interrupted_in_its_analysis_says_how_to_go_on(tmp_path: Path) -> 
     runs = tmp_path / "runs"
     with start(f"{RUN} --duration 25 --runs {runs}", tmp_path) as process:
         when(lambda: any(runs.glob("*/run.json")), process)
-        when(lambda: bool(java(process)), process)
+        when_java(bool, process)
         output = interrupt(process, tmp_path)
     (folder,) = runs.iterdir()
     assert f"run_testbed.sh analyze {folder}\n" in output
@@ -200,5 +209,5 @@ def test_a_run_interrupted_in_its_analysis_says_how_to_go_on(tmp_path: Path) -> 
 @pytest.mark.spark
 def test_a_sweep_that_starts_spark_ends_with_its_own_line(tmp_path: Path) -> None:
     with start(f"{SWEEP} --out {tmp_path / 'sweep'}", tmp_path) as process:
-        when(lambda: "java" in java(process), process)
+        when_java(lambda names: "java" in names, process)
         assert "the same command goes on from here" in interrupt(process, tmp_path)
