@@ -105,52 +105,6 @@ def slow_apt(begun: Path, go: Path, done: Path) -> str:
     return f'[ "$1" = update ] || {{ {waits}; }}; echo "$1" >>{done}'
 
 
-@contextmanager
-def interrupted(
-    folder: Path, begun: Path | None = None, **answers: str
-) -> Iterator[subprocess.Popen[str]]:
-    """Interrupt a first set-up while it installs Python packages, and once a file is there."""
-    shutil.copy(PROJECT / SCRIPT, folder)
-    shutil.copytree(PROJECT / "requirements", folder / "requirements")
-    with subprocess.Popen(
-        [folder / SCRIPT, "list"],
-        env=programs(folder / "bin", **answers),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        assert process.stderr is not None
-        while "installing Python packages" not in process.stderr.readline():
-            assert process.poll() is None
-        assert begun is None or await_condition(begun.exists, 20)
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.stderr.readline() == "interrupted: the next start goes on from here\n"
-        yield process
-        assert process.communicate(timeout=60) == ("", "")
-        assert process.returncode == 130
-
-
-@pytest.mark.slow
-def test_set_up_that_is_interrupted_says_that_it_goes_on(tmp_path: Path) -> None:
-    with interrupted(tmp_path):
-        pass
-
-
-@pytest.mark.slow
-@pytest.mark.root
-def test_set_up_that_is_interrupted_lets_debian_packages_be_installed(tmp_path: Path) -> None:
-    begun, go, done = tmp_path / "begun", tmp_path / "go", tmp_path / "done"
-    with interrupted(
-        tmp_path, begun, dpkg_query=lacks("tcpdump"), apt_get=slow_apt(begun, go, done)
-    ) as process:
-        assert process.stderr is not None
-        assert "waiting for the Debian packages" in process.stderr.readline()
-        assert done.read_text() == "update\n"
-        go.touch()
-    assert done.read_text().split() == ["update", "install"]
-
-
 class Checkout:
     """A copy of the script and the locks; a user who is not root runs it, unless `id` says so."""
 
@@ -215,6 +169,51 @@ class Checkout:
         """Return the locks that pip got since the last time."""
         calls = [call for call in self.calls() if call.startswith("-m pip install ")]
         return [Path(call.split()[-1]).name for call in calls]
+
+
+@contextmanager
+def interrupted(
+    folder: Path, begun: Path | None = None, **answers: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Interrupt a first set-up while it installs Python packages, and once a file is there."""
+    checkout, pip = Checkout(folder, **answers), folder / "pip"
+    shutil.rmtree(checkout.venv)
+    hangs = f"trap 'echo cancelled >&2; exit 2' INT; touch {pip}; sleep 60"
+    cases = f'"-m pip install "*) case "$0" in */.venv/*) {hangs} ;; esac ;;'
+    checkout.python(checkout.system, cases=cases)
+    with checkout.start("list") as process:
+        assert process.stderr is not None
+        assert await_condition(pip.exists, 20)
+        assert begun is None or await_condition(begun.exists, 20)
+        os.killpg(process.pid, signal.SIGINT)
+        lines = []
+        while not (line := process.stderr.readline()).startswith("interrupted"):
+            assert line.startswith("==> "), line
+            lines.append(line)
+        assert any("installing Python packages" in line for line in lines)
+        assert line == "interrupted: the next start goes on from here\n"
+        yield process
+        assert process.communicate(timeout=60) == ("", "")
+        assert process.returncode == 130
+
+
+def test_set_up_that_is_interrupted_says_that_it_goes_on(tmp_path: Path) -> None:
+    with interrupted(tmp_path):
+        pass
+
+
+@pytest.mark.root
+def test_set_up_that_is_interrupted_lets_debian_packages_be_installed(tmp_path: Path) -> None:
+    begun, go, done = tmp_path / "begun", tmp_path / "go", tmp_path / "done"
+    apt = slow_apt(begun, go, done)
+    with interrupted(
+        tmp_path, begun, id="echo 0", dpkg_query=lacks("tcpdump"), apt_get=apt
+    ) as process:
+        assert process.stderr is not None
+        assert "waiting for the Debian packages" in process.stderr.readline()
+        assert done.read_text() == "update\n"
+        go.touch()
+    assert done.read_text().split() == ["update", "install"]
 
 
 def test_systems_of_others_are_installed_by_name_at_pinned_versions(tmp_path: Path) -> None:
