@@ -28,6 +28,7 @@ from spark_analysis.captures.files import find_captures
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.captures.source import PcapReader
 from spark_analysis.errors import AnalysisError
+from testbed import stored
 from testbed.app import app
 from testbed.display import Terminal
 from testbed.interruption import INTERRUPTED
@@ -45,6 +46,17 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         yield folder
+
+
+@pytest.fixture
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process copy files itself, as the one does that is started for each copy."""
+    copies = {"run": stores.fetch_run, "pages": stores.fetch_pages, "put": stores.put}
+
+    def ask(_: Terminal, what: str, command: str, uri: str, folder: Path) -> None:
+        copies[command](uri, folder, lambda share: None)
+
+    monkeypatch.setattr(stored, "_ask", ask)
 
 
 def analyze(*arguments: str | Path) -> Result:
@@ -115,6 +127,7 @@ def test_tasks_read_captures_of_a_store(bucket: Path) -> None:
         list(PcapReader(FRAMES, {"path": uri}).read(listed[0]))
 
 
+@pytest.mark.usefixtures("_here")
 def test_what_a_store_does_not_have_or_take_is_said_in_a_line(bucket: Path, tmp_path: Path) -> None:
     run = write_run(bucket / "runs" / "one")
     (bucket / "empty").write_bytes(b"")
@@ -135,9 +148,9 @@ def test_what_a_store_does_not_have_or_take_is_said_in_a_line(bucket: Path, tmp_
     mixed = analyze("s3://bucket/runs/one", elsewhere)
     assert mixed.exit_code == 2
     assert "say with --out where results go" in mixed.stderr
-    stored = analyze(run, "--out", "s3://bucket/out")
-    assert stored.exit_code == 2
-    assert "give the path of a folder" in stored.stderr
+    there = analyze(run, "--out", "s3://bucket/out")
+    assert there.exit_code == 2
+    assert "give the path of a folder" in there.stderr
 
 
 def test_a_command_ends_at_once_though_the_store_does_not_answer(tmp_path: Path) -> None:
@@ -176,6 +189,7 @@ def test_keys_stay_in_their_folder(monkeypatch: pytest.MonkeyPatch) -> None:
         stores.files("s3://bucket/one")
 
 
+@pytest.mark.usefixtures("_here")
 def test_results_that_cannot_be_copied_back_are_kept(
     bucket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
