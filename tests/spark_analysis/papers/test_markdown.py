@@ -60,11 +60,13 @@ def paper_of(claims: int) -> Paper:
 def reproduced(claims: int, variations: int, gap: float = 1.0) -> Reproduction:
     paper = paper_of(claims)
     base = judgement(paper, BASE, points(gap))
-    others = [
-        judgement(paper, Variation(f"v{n}", f"variation {n}", {}, ""), points(5.0), base)
-        for n in range(variations)
-    ]
-    judged: tuple[Judged, ...] = (base, *others)
+    ways = [Variation(f"v{n}", f"variation {n}", {}, "") for n in range(variations)]
+    others = [judgement(paper, way, points(5.0), base) for way in ways[:1]]
+    # The others have the same points, and so the same findings.
+    judged: tuple[Judged, ...] = (
+        base,
+        *(replace(other, variation=way) for other in others for way in ways),
+    )
     return Reproduction(paper, PRESET, judged, {f"point {n}": "broke" for n in range(200)})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import pandas as pd
@@ -22,8 +23,13 @@ from spark_analysis.papers.semantic_overlay.equations import (
 from spark_analysis.papers.semantic_overlay.static import static
 
 
+@functools.cache
+def peers(*, converged: bool) -> dict[str, float]:
+    return dynamic(30, 1, converged=converged)
+
+
 def test_peers_that_join_find_each_other() -> None:
-    row = dynamic(30, 1)
+    row = peers(converged=False)
     assert row["problems"] == 0
     assert row["false_negatives"] < 0.1
     assert 5 < row["table"] <= row["links"] <= row["links_most"] < row["bound"] == 2049
@@ -185,7 +191,7 @@ def test_what_explains_the_losses_can_be_refuted() -> None:
 
 
 def test_a_join_that_converges_asks_more_and_covers_more() -> None:
-    short, long = (dynamic(30, 1, converged=converged) for converged in (False, True))
+    short, long = peers(converged=False), peers(converged=True)
     assert long["join_queries"] > short["join_queries"]
     assert long["uncovered"] <= short["uncovered"]
     for row in (short, long):
