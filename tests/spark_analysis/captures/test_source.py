@@ -405,18 +405,34 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 print([row.kind for row in spark.read.format("pcap").load(sys.argv[1]).collect()])
 """
+LOOKED_UP = """\
+import importlib, pkgutil, sys
+(name,) = [each.name for each in pkgutil.iter_modules() if each.name.startswith("pyspark_")]
+source = importlib.import_module(name).DefaultSource({"path": sys.argv[1]})
+assert source.name() == "pcap"
+reader = source.reader(source.schema())
+batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+print([row["kind"] for batch in batches for row in batch.to_pylist()])
+"""
+"""The same as Spark's workers find it, which import what is named so, but without Spark."""
 
 
 @pytest.mark.slow
-@pytest.mark.spark
-def test_a_session_of_anybody_knows_the_source(capture: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(PLAIN, id="Spark", marks=[pytest.mark.long, pytest.mark.spark]),
+        pytest.param(LOOKED_UP, id="a worker"),
+    ],
+)
+def test_a_session_of_anybody_knows_the_source(program: str, capture: Path, tmp_path: Path) -> None:
     packages = tmp_path / "site-packages"
     packages.mkdir()
     (packages / "pyspark_pcap").symlink_to(PROJECT / "spark_analysis/captures/pyspark_pcap")
     kinds = [row["kind"] for row in rows(capture, ["kind"])]
     assert kinds
     done = subprocess.run(
-        [sys.executable, "-c", PLAIN, capture],
+        [sys.executable, "-c", program, capture],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(packages), "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
