@@ -91,13 +91,25 @@ def test_a_folder_that_is_no_sweep_is_left_alone(tmp_path: Path) -> None:
 # Runs.
 
 
+Watched = tuple[SweepOutcome, list[Progress]]
+
+
 @pytest.fixture(scope="module")
-def outcome(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SweepOutcome:
+def watched(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """A sweep in short waves, and what it said meanwhile."""
     seen: list[Progress] = []
-    result = run_sweep(spec(), tmp_path_factory.mktemp("sweep") / "s", progress=seen.append)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waves, "WAVE", 1)
+        patch.setattr(waves, "MOST", 3)
+        result = run_sweep(spec(), tmp_path_factory.mktemp("sweep") / "s", progress=seen.append)
     assert (seen[-1].done, seen[-1].total, seen[-1].failed) == (8, 8, 0)
     assert [p.done for p in seen] == sorted(p.done for p in seen)
-    return result
+    return result, seen
+
+
+@pytest.fixture(scope="module")
+def outcome(watched: Watched) -> SweepOutcome:
+    return watched[0]
 
 
 @pytest.mark.spark
@@ -291,14 +303,8 @@ def test_a_stopped_sweep_keeps_what_is_finished(spark: SparkSession, tmp_path: P
 
 
 @pytest.mark.spark
-def test_short_waves_are_analysed_together(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Progress] = []
-    monkeypatch.setattr(waves, "WAVE", 1)
-    monkeypatch.setattr(waves, "MOST", 3)
-    run_sweep(spec(), tmp_path / "s", progress=seen.append)
-    done = [progress.done for progress in seen if progress.doing == "analysing"]
+def test_short_waves_are_analysed_together(watched: Watched) -> None:
+    done = [progress.done for progress in watched[1] if progress.doing == "analysing"]
     assert 3 <= done[0] < 8, "several waves"
     assert done[-1] == 8
 
