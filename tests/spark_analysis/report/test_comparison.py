@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from emulation.scenario.faults import Fault
 from spark_analysis import reports as report
 from tests.spark_analysis.report.pages import Page
-from tests.spark_analysis.synthetic import BAD, make_analysis, make_run, make_scenario
+from tests.spark_analysis.synthetic import (
+    BAD,
+    MadeUpRun,
+    make_analysis,
+    make_run,
+    make_scenario,
+)
+
+
+def in_words(path: Path, *runs: MadeUpRun) -> Page:
+    """Write a page that compares runs and read it back; drawing takes most of the time."""
+    with patch.object(report, "numbered", lambda drawings: []):
+        written = report.write_comparison(make_analysis(*runs), path)
+    return Page(written.read_text(encoding="utf-8"))
 
 
 def test_comparison_tells_faults_and_whatever_else_differs(tmp_path: Path) -> None:
@@ -29,8 +43,7 @@ def test_comparison_tells_faults_and_whatever_else_differs(tmp_path: Path) -> No
         runs = [
             make_run(tmp_path / f"{number}{name}", of) for name, of in (("a", one), ("b", other))
         ]
-        path = report.write_comparison(make_analysis(*runs), tmp_path / f"{number}.html")
-        page = Page(path.read_text(encoding="utf-8"))
+        page = in_words(tmp_path / f"{number}.html", *runs)
         if isinstance(words, str):
             assert words in page.text
         else:
@@ -68,10 +81,8 @@ def test_comparison_sets_runs_side_by_side(tmp_path: Path) -> None:
 def test_comparison_of_repetitions_names_seeds_or_folders(tmp_path: Path) -> None:
     seeds = [make_run(tmp_path / f"s{seed}", make_scenario(seed=seed)) for seed in (1, 2)]
     again = make_run(tmp_path / "again", make_scenario(seed=1))
-    path = report.write_comparison(make_analysis(*seeds), tmp_path / "seeds.html")
-    assert "seed 1" in path.read_text(encoding="utf-8")
-    path = report.write_comparison(make_analysis(*seeds, again), tmp_path / "again.html")
-    assert ">again</a>" in path.read_text(encoding="utf-8")
+    assert "seed 1" in in_words(tmp_path / "seeds.html", *seeds).html
+    assert ">again</a>" in in_words(tmp_path / "again.html", *seeds, again).html
 
 
 @pytest.mark.slow
