@@ -133,14 +133,48 @@ def run(folder: Path, name: str, made: Scenario, *, has_log: bool = True) -> Pat
     return made_in.path
 
 
+CUT: Final = {"cut": (b"1.5,sta1,some", 7), "empty": (b"", 1 << 20)}
+"""What a log has besides whole lines, and how many bytes are cut off, by the name of a run."""
+
+
+def cut(folder: Path, name: str) -> Path:
+    """Make a run of hidden terminals whose log is cut."""
+    path = run(folder, name, scenario(HIDDEN))
+    more, off = CUT[name]
+    log = RunFolder(path).losses
+    text = log.read_bytes() + more
+    log.write_bytes(text[: max(len(text) - off, 0)])
+    return path
+
+
+def of_protocols(folder: Path) -> list[Path]:
+    """Make a run of each protocol that needs neither a road map nor access points."""
+    folders = []
+    for name in PROTOCOLS:
+        settings = {"nodes": 20, "faults": "crash 20% at 10 for 5; radio 10% at 15"}
+        try:
+            made = make_scenario("roaming_field", name, seed=2, duration=20.0, settings=settings)
+        except ScenarioError:
+            continue
+        folders.append(run(folder, name, made))
+    return folders
+
+
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[pd.DataFrame]:
+    """What is lost, deliveries and summaries of all runs of this file, in one analysis."""
     folder = tmp_path_factory.mktemp("lost")
     folders = [
-        run(folder, name, scenario(case), has_log=case.has_log) for name, case in CASES.items()
+        *(run(folder, name, scenario(case), has_log=case.has_log) for name, case in CASES.items()),
+        *(cut(folder, name) for name in CUT),
+        *of_protocols(folder),
     ]
-    (found,) = tables_of(spark, folders, (LOST,))
-    return found.to_pandas()
+    return [table.to_pandas() for table in tables_of(spark, folders, (LOST, DELIVERY, SUMMARY))]
+
+
+@pytest.fixture(scope="module")
+def rows(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    return tables[0]
 
 
 @pytest.mark.spark
@@ -163,33 +197,14 @@ def test_all_causes_are_made() -> None:
 
 
 @pytest.mark.spark
-def test_a_log_that_is_cut_counts_up_to_its_last_whole_line(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    causes = []
-    for name, cut in (("whole", 0), ("cut", 7), ("empty", 1 << 20)):
-        folder = run(tmp_path, name, scenario(HIDDEN))
-        log = RunFolder(folder).losses
-        text = log.read_bytes() + b"1.5,sta1,some" * (name == "cut")
-        log.write_bytes(text[: max(len(text) - cut, 0)])
-        (found,) = tables_of(spark, [folder], (LOST,))
-        causes.append(set(found.to_pandas()["cause"]))
-    assert causes == [{Cause.COLLISION}, {Cause.COLLISION}, {Cause.AIR}]
+def test_a_log_that_is_cut_counts_up_to_its_last_whole_line(rows: pd.DataFrame) -> None:
+    causes = {name: set(rows.loc[rows["run"] == name, "cause"]) for name in CUT}
+    assert causes == {"cut": {Cause.COLLISION}, "empty": {Cause.AIR}}
 
 
 @pytest.mark.spark
-def test_the_sum_is_what_is_missing(spark: SparkSession, tmp_path: Path) -> None:
-    folders = []
-    for name in PROTOCOLS:
-        settings = {"nodes": 20, "faults": "crash 20% at 10 for 5; radio 10% at 15"}
-        try:
-            made = make_scenario("roaming_field", name, seed=2, duration=20.0, settings=settings)
-        except ScenarioError:  # it needs a road map, or access points
-            continue
-        folders.append(run(tmp_path, name, made))
-    lost, delivery, summary = (
-        table.to_pandas() for table in tables_of(spark, folders, (LOST, DELIVERY, SUMMARY))
-    )
+def test_the_sum_is_what_is_missing(tables: list[pd.DataFrame]) -> None:
+    lost, delivery, summary = (table[table["run"].isin([*PROTOCOLS])] for table in tables)
     pair = ["run", "publisher", "sequence", "receiver", "client"]
     missing = delivery[delivery["expected"] & (delivery["notifications"] == 0)]
     assert sorted(map(tuple, lost[pair].to_numpy())) == sorted(map(tuple, missing[pair].to_numpy()))
