@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Final
 
 import pytest
+from typer.main import get_command
 
 from nodeapp.installation import PROGRAM, PROJECT
 from testbed.app import app
@@ -44,7 +45,7 @@ def mn(
         for name, value in environment.items():
             patch.setenv(name, value)
         with pytest.raises(SystemExit) as end:
-            app(arguments, prog_name=PROGRAM)
+            get_command(app)(arguments, prog_name=PROGRAM)
     texts = [path.read_text(encoding="utf-8") for path in paths]
     return subprocess.CompletedProcess(arguments, int(end.value.code or 0), *texts)
 
