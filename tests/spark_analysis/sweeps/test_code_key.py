@@ -352,7 +352,6 @@ def test_texts_of_other_calls_count() -> None:
     assert digest('x = "a"') != digest('x = "b"')
 
 
-@pytest.mark.slow
 def test_no_module_outside_counts() -> None:
     outside = sorted(SOURCES.keys() - set(closure()))
     assert {"testbed.sweep", "topologies.manhattan", "nodeapp.pubsub.over_gpsr"} <= set(outside)
