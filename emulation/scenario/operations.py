@@ -14,17 +14,18 @@ from emulation.scenario.scenario import ProtocolSpec
 from emulation.workloads.base import Operation
 from nodeapp.events import MAX_EVENT, TOPIC, Event, Filter, Subscription, check_attributes
 from nodeapp.predicates import EventError, type_of
-from nodeapp.pubsub.base import Route
-from nodeapp.pubsub.registry import SYSTEMS
+from nodeapp.pubsub.base import Route, Service
 from nodeapp.wire import MAX_BODY, WireError
 
 LONG: Final = 1000
 """Characters of texts in an event from which its length is measured."""
 
 
-def check_operations(operations: Iterable[Operation], protocol: ProtocolSpec) -> None:
+def check_operations(
+    operations: Iterable[Operation], protocol: ProtocolSpec, service: type[Service]
+) -> None:
     """Raise `ScenarioError` for an operation that cannot be requested or that is not served."""
-    checker = _Checker(protocol)
+    checker = _Checker(protocol, service)
     for operation in operations:
         try:
             checker.check(operation)
@@ -37,9 +38,9 @@ def check_operations(operations: Iterable[Operation], protocol: ProtocolSpec) ->
 class _Checker:
     """Checks operations: what many of them share, once, since there may be very many."""
 
-    def __init__(self, protocol: ProtocolSpec) -> None:
+    def __init__(self, protocol: ProtocolSpec, service: type[Service]) -> None:
         self._protocol = protocol
-        self._service = SYSTEMS[protocol.name].service
+        self._service = service
         self._seen: set[object] = set()
         """Names of attributes of events; filters and attributes of subscribers as texts."""
 

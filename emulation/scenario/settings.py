@@ -112,7 +112,7 @@ class ScenarioSettings:
             raise ScenarioError(
                 f"{name} routes to places, and contacts have none: choose another protocol"
             )
-        check_operations(scenario.workload, self.protocol)
+        check_operations(scenario.workload, self.protocol, service)
         return scenario
 
 

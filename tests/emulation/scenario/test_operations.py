@@ -17,6 +17,7 @@ from emulation.scenario.topo import Topo
 from emulation.workloads.base import Operation, Workload
 from nodeapp.events import MAX_EVENT
 from nodeapp.parameters import Param
+from nodeapp.pubsub.registry import SYSTEMS
 from topologies.roaming_field import RoamingField
 
 PUBLISH: Final[dict[str, Any]] = {"action": "publish", "sequence": 1, "event": {"topic": "a"}}
@@ -50,10 +51,10 @@ def test_what_cannot_be_performed_is_refused(
         Operation(time=1.5, node=2, action="advertise", event={"topic": "a"}),
         Operation(time=2.0, node=2, action="unsubscribe", subscription=1),
     ]
-    spec = ProtocolSpec(name=protocol)
-    check_operations(fine, spec)
+    spec, service = ProtocolSpec(name=protocol), SYSTEMS[protocol].service
+    check_operations(fine, spec, service)
     with pytest.raises(ScenarioError, match=why) as error:
-        check_operations([*fine, Operation(time=2.5, node=3, **fields)], spec)
+        check_operations([*fine, Operation(time=2.5, node=3, **fields)], spec, service)
     if protocol == "flooding":
         assert str(error.value).startswith(f"node 3, {fields['action']} at 2.5 s: ")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from emulation.network.processes import PROJECT
 from emulation.network.warm import Warm
+from nodeapp.installation import PROJECT
 from tests.nodeapp.lab import until
 from tests.nodeapp.mqtt.lab import Node
 
