@@ -22,6 +22,7 @@ from markupsafe import Markup, escape
 from emulation.backends.base import BackendError
 from emulation.scenario.runfolder import Run
 from emulation.whole import write_text
+from nodeapp.pubsub.registry import ProtocolError, has_parameters
 from spark_analysis.analysis import analyse_runs, read_runs
 from spark_analysis.captures.files import captures_in
 from spark_analysis.captures.materialise import recorded
@@ -123,11 +124,14 @@ def _analysable(
                     f"{other.path} and {run.path} have the same name, and the first is analysed: "
                     "rename one of them"
                 )
+            has_parameters(run.scenario.protocol.name, object)  # loads it, as measures do
             if recorded(run) is None and not captures_in(run.captures):
                 run = _run_again(run, progress)
             if recorded(run) is None and not captures_in(run.captures):
                 raise AnalysisError(f"{run.captures} has no captures: there is nothing to analyse")
             good[run.name] = run
+        except ProtocolError as error:
+            refused.append(f"{folder}: {error}")
         except AnalysisError as error:
             refused.append(str(error))
     if not good:

@@ -60,7 +60,6 @@ def run_campaign(spec: SweepSpec, folder: Path, master: str, *, keep_packets: bo
             if not (sweep.finished(point, frames=keep_packets) or ran(sweep.path(point)))
         ]
 
-    check_versions()
     backend = _ready(spec.backend, missing(), master)
     with alone(folder, RUNNING), _turn(), Analyst(folder) as analyst:
         with sweep.alone():
@@ -99,7 +98,7 @@ def run_reproduction(
 def _ready(name: str, to_run: Sequence[tuple[Path, RunPoint]], master: str) -> Backend:
     """Return the backend that is to run points here, or end with why it cannot.
 
-    Raises `SpecError` for a point that has no scenario.
+    Raises `SpecError` for a point that has no scenario, `AnalysisError` for outdated measures.
     """
     backend = backends()[name]
     if master != LOCAL:
@@ -110,6 +109,7 @@ def _ready(name: str, to_run: Sequence[tuple[Path, RunPoint]], master: str) -> B
         )
     scenarios = [point.scenario() for _, point in to_run]
     if scenarios:
+        check_versions()
         for problem in backend.obstacles(*scenarios):
             fail(problem)
     return backend

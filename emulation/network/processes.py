@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -71,6 +72,7 @@ class ForeignProcess(Process):
         self._code = code
         self._descriptor = os.pidfd_open(pid)
         self._ended = False
+        self._ending = threading.Lock()
 
     def poll(self) -> int | None:
         """Return None if the process runs, else `code`."""
@@ -92,8 +94,10 @@ class ForeignProcess(Process):
             waiting = select.poll()
             waiting.register(self._descriptor, select.POLLIN)
             if waiting.poll(None if seconds is None else seconds * 1e3):
-                self._ended = True
-                os.close(self._descriptor)
+                with self._ending:
+                    if not self._ended:
+                        self._ended = True
+                        os.close(self._descriptor)
         return self._ended
 
 

@@ -15,7 +15,7 @@ from emulation.workloads.base import Operation
 from nodeapp.events import MAX_EVENT, TOPIC, Event, Filter, Subscription, check_attributes
 from nodeapp.predicates import EventError, type_of
 from nodeapp.pubsub.base import Route, Service
-from nodeapp.wire import MAX_BODY, WireError
+from nodeapp.wire import MAX_BODY, WireError, encode_body
 
 LONG: Final = 1000
 """Characters of texts in an event from which its length is measured."""
@@ -51,10 +51,16 @@ class _Checker:
                 self._check_event(operation)
             case "subscribe":
                 self._check_subscription(operation)
-            case "advertise" if not isinstance(operation.event.get(TOPIC), str):
-                raise EventError('needs a topic: event={"topic": "traffic"}')
-            case "navigate" if operation.event.keys() != set(Route._fields):
-                raise EventError(f"needs an event with {', '.join(Route._fields)}")
+            case "advertise":
+                topic = operation.event.get(TOPIC)
+                if not isinstance(topic, str):
+                    raise EventError('needs a topic: event={"topic": "traffic"}')
+                type_of(topic)
+                _check_length(encode_body(topic), MAX_BODY)
+            case "navigate":
+                values = operation.event.values()
+                if operation.event.keys() != set(Route._fields) or str in map(type, values):
+                    raise EventError(f"needs an event with {', '.join(Route._fields)}, all numbers")
 
     def _check_event(self, operation: Operation) -> None:
         event = operation.event

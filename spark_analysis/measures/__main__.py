@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nodeapp.installation import PROJECT
 from spark_analysis.engine.code import read_sources
+from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.versions import Files, renewed
 
 
@@ -22,7 +23,10 @@ def main() -> int:
     ways.add_argument("--renew", action="store_true", help="rows differ: raise versions")
     ways.add_argument("--same-rows", action="store_true", help="rows stay the same: hashes only")
     options = parser.parse_args()
-    files = Files(read_sources(PROJECT))
+    try:
+        files = Files(read_sources(PROJECT))
+    except AnalysisError as error:
+        parser.exit(1, f"{error}\n")
     failed = False
     for name in files.outdated():
         path = Path(PROJECT, *name.split(".")).with_suffix(".py")

@@ -79,12 +79,12 @@ def _key_in(sources: Sources, topology: str, protocol: str, workload: str, backe
 def is_current(point: RunPoint) -> bool:
     """Return whether the code that a process loads now for a point is that of its key."""
     workload = str(point.settings.get(WORKLOAD, ""))
-    sources = read_sources(PROJECT)
-    if sources == project():
-        return True
     try:
+        sources = read_sources(PROJECT)
+        if sources == project():
+            return True
         key = _key_in(sources, point.topology, point.protocol, workload, point.backend)
-    except SyntaxError:
+    except (AnalysisError, SyntaxError):
         return False
     return key == point.code
 

@@ -10,13 +10,14 @@ took (and, if asked for, the delay of each delivery); its packets are dropped.
 A point lies in a folder named by its key.  One that is finished is not run again, whatever spec
 asks for it; one that has its frames is only analysed, and so is one whose row is of other versions
 of the measures (`spark_analysis.measures.versions`), if its frames were kept; one that was killed
-or has failed starts from the beginning.
+or whose run has failed starts from the beginning.
 
 On a cluster, workers need the sweep's folder at the same path as on the driver.
 """
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -47,6 +48,8 @@ from spark_analysis.sweeps.tasks import (
 )
 from spark_analysis.sweeps.waves import Costs, is_due, take_wave, work
 
+FEW: Final = 10
+"""Runs that tell whether a failure is theirs, or that of the queries."""
 PARTITIONS: Final = 16
 """Most partitions of the frames that are analysed together."""
 
@@ -206,7 +209,7 @@ def _check_code(sweep: SweepFolder, new: Sequence[RunPoint]) -> None:
 
     Workers load code when they start, and may have loaded either.
     """
-    for point in {point.protocol: point for point in new}.values():
+    for point in {point.code: point for point in new}.values():
         if not is_current(point):
             for other in new:
                 shutil.rmtree(sweep.path(other), ignore_errors=True)
@@ -249,8 +252,8 @@ def _analyse(spark: SparkSession, runs: Sequence[Path], keep: Keep, kept: Contai
     """Summarise runs that have come to their end; one that cannot be summarised has failed.
 
     The packets of those in `kept` were kept when they ran, and still are; so are those of runs that
-    fail, unless they are damaged.  If all fail for one reason, which is then not theirs, none has
-    failed, and `AnalysisError` is raised.
+    fail, unless they are damaged.  If a `FEW` fail for one reason, which is then not theirs, none
+    has failed, and `AnalysisError` is raised.
     """
     if not runs:
         return
@@ -264,15 +267,18 @@ def _analyse(spark: SparkSession, runs: Sequence[Path], keep: Keep, kept: Contai
                 shutil.rmtree(runs[0] / "metrics", ignore_errors=True)
             note_failure(runs[0], error)
             return
-        for run in runs:
+        few = runs[:: math.ceil(len(runs) / FEW)]
+        for run in few:
             _analyse(spark, [run], keep, kept)
-        if all(map(failed, runs)) and len(set(map(failure, runs))) == 1:
-            for run in runs:
+        if all(map(failed, few)) and len(set(map(failure, few))) == 1:
+            for run in few:
                 (run / FAILURE).unlink()
             raise AnalysisError(
-                f"none of {len(runs)} runs can be summarised: {error}; their packets are kept, and "
-                "the same command goes on from there"
+                f"none of {len(few)} runs can be summarised: {error}; packets are kept, and the "
+                "same command goes on from there"
             ) from None
+        for run in set(runs).difference(few):
+            _analyse(spark, [run], keep, kept)
         return
     for run in runs:
         if not keep.frames and run not in kept:

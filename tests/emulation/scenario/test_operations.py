@@ -17,6 +17,7 @@ from emulation.scenario.topo import Topo
 from emulation.workloads.base import Operation, Workload
 from nodeapp.events import MAX_EVENT
 from nodeapp.parameters import Param
+from nodeapp.pubsub.base import Route
 from nodeapp.pubsub.registry import SYSTEMS
 from topologies.roaming_field import RoamingField
 
@@ -37,7 +38,9 @@ LIMIT = f"a datagram holds {MAX_EVENT}"
         ("flooding", SUBSCRIBE | {"filter": (("a", "=", [1]),)}, "is not a number"),
         ("flooding", SUBSCRIBE | {"client_attributes": {"a": None}}, "None is not a number"),
         ("flooding", {"action": "advertise"}, "needs a topic"),
+        ("flooding", {"action": "advertise", "event": {"topic": "a" * 70_000}}, "a datagram holds"),
         ("flooding", {"action": "navigate"}, "needs an event with x, y, speed, pause, remaining"),
+        ("flooding", {"action": "navigate", "event": dict.fromkeys(Route._fields, "1")}, "numbers"),
         ("broker-aodv", PUBLISH | {"event": {"topic": 5}}, "give events a topic"),
         ("broker-aodv", SUBSCRIBE, "give filters a topic"),
     ],

@@ -160,7 +160,7 @@ def test_the_command_tells_and_renews(
     folder.mkdir()
     shutil.copy(PROJECT / "spark_analysis" / "__init__.py", folder)
     shutil.copytree(PROJECT / "spark_analysis" / "measures", folder / "measures")
-    monkeypatch.setattr(measures_command, "ROOT", tmp_path)
+    monkeypatch.setattr(measures_command, "PROJECT", tmp_path)
 
     def command(*options: str) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["measures", *options])

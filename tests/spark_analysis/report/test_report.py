@@ -19,9 +19,11 @@ from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.records import Check, DefectRecord, Fidelity
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import NodeSpec
+from nodeapp.pubsub.registry import ProtocolError
 from spark_analysis import reports as report
 from spark_analysis.engine.pandas_rows import groups, records
 from spark_analysis.engine.results import RunTables
+from spark_analysis.errors import AnalysisError
 from spark_analysis.measures import links
 from spark_analysis.measures.links import LINKS
 from spark_analysis.measures.measure import Measure, Section
@@ -227,6 +229,18 @@ def test_problems_of_run_and_captures_are_listed_once(tmp_path: Path) -> None:
     for line in cut:
         assert line in page.text
     assert "and 20 more" in page.text
+
+
+def test_a_run_whose_protocol_cannot_be_loaded_is_refused(
+    run: MadeUpRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> bool:
+        raise ProtocolError("nodeapp/pubsub/gossip.py:7 cannot be loaded")
+
+    run.read.folder.begin(run.read.scenario)
+    monkeypatch.setattr(report, "has_parameters", broken)
+    with pytest.raises(AnalysisError, match=r"gpsr: nodeapp/pubsub/gossip\.py:7 cannot be"):
+        report._analysable([run.read.path], lambda *_: None)
 
 
 def test_a_section_that_raises_is_left_out_of_its_report_alone(

@@ -52,7 +52,7 @@ def test_a_query_that_fails_for_all_runs_ends_the_sweep_and_keeps_packets(
     runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = AnalysisError("no column recieved_frames")
-    with pytest.raises(AnalysisError, match=r"none of 3 runs .* recieved_frames; their packets"):
+    with pytest.raises(AnalysisError, match=r"none of 3 runs .* recieved_frames; packets are"):
         summarised(monkeypatch, runs, error, error, error)
     assert [failure(run) for run in runs] == [None] * 3
     assert all(map(ran, runs))
@@ -70,7 +70,7 @@ def test_runs_that_fail_for_other_reasons_keep_packets_unless_these_are_damaged(
 def test_measures_have_their_versions_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sources = edited("copies", 'sf.mean(sf.col("times") - 1)', 'sf.mean("times")')
+    sources = edited([("copies", 'sf.mean(sf.col("times") - 1)', 'sf.mean("times")')])
     monkeypatch.setattr(versions, "_files", lambda: Files(sources))
     with pytest.raises(AnalysisError, match=r"of spark_analysis\.measures\.copies have .* --renew"):
         run_sweep(spec(), tmp_path / "s")
