@@ -18,7 +18,9 @@ from testbed.app import app
 
 SCRIPTS: Final = Path(__file__).parent / "mn_scripts"
 LIMIT: Final = 100
-"""Seconds that a run may take."""
+"""Seconds that a run in a process of its own may take."""
+INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C, which is for the tests then."""
 
 
 def mn(
@@ -46,6 +48,8 @@ def mn(
             patch.setenv(name, value)
         with pytest.raises(SystemExit) as end:
             get_command(app)(arguments, prog_name=PROGRAM)
+    if end.value.code == INTERRUPTED:
+        raise KeyboardInterrupt
     texts = [path.read_text(encoding="utf-8") for path in paths]
     return subprocess.CompletedProcess(arguments, int(end.value.code or 0), *texts)
 

@@ -109,7 +109,7 @@ def test_a_package_that_is_known_but_not_installed_has_no_version(
     ("name", "settings"),
     [
         ("mqtt", {"routing": "babel", "babel_hello": 0.2, "qos": 2}),
-        ("mqtt", {"routing": "batman", "batman_interval": 0.2, "qos": 1}),
+        ("mqtt", {"routing": "batman", "batman_interval": 0.2, "qos": 1, "broker": 3}),
         ("zeromq", {}),
         ("mqtt-bridged", {"brokers": "1,3"}),
         ("zenoh", {}),
@@ -240,17 +240,18 @@ def test_a_crash_kills_what_the_node_app_has_started_and_its_use_is_counted(tmp_
 
 
 @pytest.mark.root
+@pytest.mark.parametrize(("kind", "daemon"), [("babel", "babeld"), ("batman", "batmand")])
 def test_a_routing_daemon_that_ends_is_named_with_its_last_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, daemon: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs("mqtt", {})
-    scene = scenario("mqtt", routing="batman")
-    stub = tmp_path / "bin" / "batmand"
+    scene = scenario("mqtt", routing=kind)
+    stub = tmp_path / "bin" / daemon
     stub.parent.mkdir()
     stub.write_text('#!/bin/sh\necho "Error - no luck"\nexit 1\n')
     stub.chmod(0o755)
     monkeypatch.setenv("PATH", str(stub.parent), prepend=":")
-    with pytest.raises(BackendError, match=r"^the batmand of sta\d .* 1: Error - no luck$"):
+    with pytest.raises(BackendError, match=rf"^the {daemon} of sta\d .* 1: Error - no luck$"):
         TapBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
 
 

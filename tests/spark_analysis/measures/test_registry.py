@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from spark_analysis.agreement.measures import OWN
 from spark_analysis.analysis import analyse_runs, tables_of
 from spark_analysis.errors import AnalysisError
-from spark_analysis.measures import registry
+from spark_analysis.measures import registry, summary
 from spark_analysis.measures.copies import COPIES
 from spark_analysis.measures.registry import MEASURES, METRICS
 from spark_analysis.measures.summary import SUMMARY
@@ -36,7 +36,7 @@ def test_a_name_of_two_measures_is_refused_before_anything_else(
     columns = StructType([*SUMMARY.schema, COPIES.measure.column])
     for where, name, value, message in (
         (registry, "MEASURES", (*MEASURES, table), "2 tables are called delivery: rename one"),
-        (registry.summary, "SUMMARY", replace(SUMMARY, schema=columns), "y are called copies: re"),
+        (summary, "SUMMARY", replace(SUMMARY, schema=columns), "y are called copies: re"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(where, name, value)
