@@ -161,7 +161,7 @@ NODES = ("nodes", pa.array([1, 2], pa.int32()))
 DELAY = ("delay", pa.array([0.2, 0.5]))
 
 
-def arrow(*columns: tuple[str, pa.Array]) -> pa.Table:
+def arrow(*columns: tuple[str, pa.Array[Any]]) -> pa.Table:
     return pa.Table.from_arrays([values for _, values in columns], [name for name, _ in columns])
 
 
@@ -176,7 +176,7 @@ def arrow(*columns: tuple[str, pa.Array]) -> pa.Table:
     ],
 )
 def test_a_query_makes_the_columns_that_its_table_declares(
-    columns: list[tuple[str, pa.Array]], message: str
+    columns: list[tuple[str, pa.Array[Any]]], message: str
 ) -> None:
     table = Table(
         name="spread",
@@ -195,7 +195,7 @@ def test_a_query_makes_the_columns_that_its_table_declares(
 
 
 def test_a_metric_has_one_number_a_run() -> None:
-    def rows(*columns: tuple[str, pa.Array]) -> list[dict[str, Any]]:
+    def rows(*columns: tuple[str, pa.Array[Any]]) -> list[dict[str, Any]]:
         query = SummaryColumn(column=column("delay", DOUBLE, "s"), make=lambda _: arrow(*columns))
         return inputs.by_run(query).to_pylist()
 

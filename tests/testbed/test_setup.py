@@ -176,7 +176,7 @@ def interrupted(
     folder: Path, begun: Path | None = None, **answers: str
 ) -> Iterator[subprocess.Popen[str]]:
     """Interrupt a first set-up while it installs Python packages, and once a file is there."""
-    checkout, pip = Checkout(folder, **answers), folder / "pip"
+    checkout, pip = Checkout(folder, ready=True, **answers), folder / "pip"
     shutil.rmtree(checkout.venv)
     hangs = f"trap 'echo cancelled >&2; exit 2' INT; touch {pip}; sleep 60"
     cases = f'"-m pip install "*) case "$0" in */.venv/*) {hangs} ;; esac ;;'

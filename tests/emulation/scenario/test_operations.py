@@ -92,7 +92,9 @@ def test_numbers_of_a_workload_are_refused_in_a_line(fields: Mapping[str, Any], 
 
 def test_a_parameter_cannot_have_the_name_of_one_that_all_scenarios_have() -> None:
     class Sealed(Topo):
-        def build(self, auth: Annotated[str, Param("who may send")] = "all") -> None:
+        def build(  # type: ignore[override]  # the parameters are the point
+            self, auth: Annotated[str, Param("who may send")] = "all"
+        ) -> None:
             """Add nothing: parameters come first."""
 
     with pytest.raises(ScenarioError, match=r"^sealed: rename the parameter auth, "):
