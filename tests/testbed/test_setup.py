@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,6 +100,20 @@ def lacks(*packages: str) -> str:
     return f'case "$4" in {"|".join(packages)}) ;; *) printf installed ;; esac'
 
 
+def hanging(begun: Path) -> str:
+    """Return a command that makes a file and ends once it is interrupted.
+
+    A shell would begin to sleep if that came before.
+    """
+    script = (
+        "import signal, sys, time",
+        'signal.signal(signal.SIGINT, lambda *_: sys.exit("cancelled"))',
+        f'open("{begun}", "w").close()',
+        "time.sleep(60)",
+    )
+    return f"exec {sys.executable} -c '{'; '.join(script)}'"
+
+
 def slow_apt(begun: Path, go: Path, done: Path) -> str:
     """Return the script of an apt-get that notes what it has done, and waits in an installation."""
     waits = f"touch {begun}; while [ ! -e {go} ]; do sleep 0.1; done"
@@ -178,8 +193,7 @@ def interrupted(
     """Interrupt a first set-up while it installs Python packages, and once a file is there."""
     checkout, pip = Checkout(folder, ready=True, **answers), folder / "pip"
     shutil.rmtree(checkout.venv)
-    hangs = f"trap 'echo cancelled >&2; exit 2' INT; touch {pip}; sleep 60"
-    cases = f'"-m pip install "*) case "$0" in */.venv/*) {hangs} ;; esac ;;'
+    cases = f'"-m pip install "*) case "$0" in */.venv/*) {hanging(pip)} ;; esac ;;'
     checkout.python(checkout.system, cases=cases)
     with checkout.start("list") as process:
         assert process.stderr is not None
@@ -378,7 +392,7 @@ def test_what_apt_has_not_begun_to_install_is_not_installed_after_ctrl_c(tmp_pat
         tmp_path,
         id="echo 0",
         dpkg_query=lacks("mosquitto"),
-        apt_get=f'echo "$1" >>{done}; touch {begun}; sleep 60',
+        apt_get=f'echo "$1" >>{done}; {hanging(begun)}',
     )
     with checkout.start("setup", "--with", "mqtt") as process:
         assert await_condition(begun.exists, 20)

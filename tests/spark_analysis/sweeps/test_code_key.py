@@ -375,7 +375,8 @@ def test_another_protocol_in_the_registry_does_not_count() -> None:
 
 
 def test_the_key_is_that_of_the_files(tmp_path: Path) -> None:
-    for package in {name.partition(".")[0] for name in closure()}:
+    packages = {name.partition(".")[0] for name in closure()}
+    for package in packages:
         shutil.copytree(ROOT / package, tmp_path / package)
     assert key(read_sources(tmp_path)) == key(SOURCES) == code_key(TOPOLOGY, PROTOCOL)
 
@@ -393,7 +394,8 @@ def test_the_key_is_that_of_the_files(tmp_path: Path) -> None:
     (tmp_path / "nodeapp" / "new.py").write_text("x = 1\n")
     assert key(read_sources(tmp_path)) == key(SOURCES)
     (tmp_path / "nodeapp" / ".#new.py").symlink_to("me@here.1:2")  # while Emacs has changes
-    assert read_sources(tmp_path).keys() == SOURCES.keys() | {"nodeapp.new"}
+    before = {name for name in SOURCES if name.partition(".")[0] in packages}
+    assert read_sources(tmp_path).keys() == before | {"nodeapp.new"}
     (tmp_path / "nodeapp" / "new.py").write_bytes(b"\xe9")
     with pytest.raises(AnalysisError, match=r"^cannot read .*/nodeapp/new\.py: it is not UTF-8$"):
         read_sources(tmp_path)
