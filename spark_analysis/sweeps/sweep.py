@@ -187,7 +187,7 @@ def _run(
             new = [point for point in wave if not ran(sweep.path(point))]
             report = _Report(sweep, wave, done, lost, len(plan), progress)
             run_tasks(spark, [point.task(sweep.path(point)) for point in new], report)
-            _check_code(sweep, new)
+            _check_unchanged(sweep, spec, new)
             for point in new:
                 costs.note(point, processor_seconds(sweep.path(point)))
             to_analyse += wave
@@ -204,18 +204,20 @@ def _run(
         progress(Progress("analysed", done, lost, len(plan)))
 
 
-def _check_code(sweep: SweepFolder, new: Sequence[RunPoint]) -> None:
-    """Raise `SweepError` if the code of points that have just run has changed; they run again.
+def _check_unchanged(sweep: SweepFolder, spec: SweepSpec, new: Sequence[RunPoint]) -> None:
+    """Raise `SweepError` if what points that have just run are made of has changed.
 
-    Workers load code when they start, and may have loaded either.
+    They run again: workers read code and files when they need them, and may have read either.
     """
-    for point in {point.code: point for point in new}.values():
-        if not is_current(point):
-            for other in new:
-                shutil.rmtree(sweep.path(other), ignore_errors=True)
-            raise SweepError(
-                "the code of the runs has changed: begin again; those under way run once more"
-            )
+    if all(map(is_current, {point.code: point for point in new}.values())):
+        if {point.key for point in new} <= {point.key for point in points(spec)}:
+            return
+        what = "a file that the runs read"
+    else:
+        what = "the code of the runs"
+    for point in new:
+        shutil.rmtree(sweep.path(point), ignore_errors=True)
+    raise SweepError(f"{what} has changed: begin again; those under way run once more")
 
 
 class _Report:

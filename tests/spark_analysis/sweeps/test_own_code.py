@@ -101,15 +101,22 @@ def test_a_run_whose_protocol_raises_has_failed_and_runs_again(
     assert ran(task.folder)
 
 
-def test_points_during_which_their_code_changed_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["the code of the runs", "a file that the runs read"])
+def test_points_during_which_what_they_are_made_of_changed_run_again(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep, new = SweepFolder(tmp_path / "s"), points(spec())
+    trace = tmp_path / "ways.tcl"
+    trace.write_text("one")
+    asked = spec(topology="movement_trace", vary={}, settings={"file": str(trace)})
+    sweep, new = SweepFolder(tmp_path / "s"), points(asked)
     for point in new:
         (sweep.path(point) / "metrics" / FRAMES_FOLDER).mkdir(parents=True)
-    sweep_module._check_code(sweep, new)
+    sweep_module._check_unchanged(sweep, asked, new)
     assert all(ran(sweep.path(point)) for point in new)
-    monkeypatch.setattr(sweep_module, "is_current", lambda point: point.protocol == "flooding")
-    with pytest.raises(SweepError, match="the code of the runs has changed: begin again"):
-        sweep_module._check_code(sweep, new)
+    if what.startswith("a file"):
+        trace.write_text("another")
+    else:
+        monkeypatch.setattr(sweep_module, "is_current", lambda point: point.protocol == "flooding")
+    with pytest.raises(SweepError, match=f"^{what} has changed: begin again"):
+        sweep_module._check_unchanged(sweep, asked, new)
     assert not any(ran(sweep.path(point)) for point in new)
