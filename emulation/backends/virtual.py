@@ -126,6 +126,9 @@ def simulate(
     except KeyboardInterrupt:
         ended = "interrupted"
         raise
+    except ProtocolError as error:  # of a node that came back
+        problems.append(f"the run failed: {error}")
+        raise BackendError(str(error)) from None
     except Exception as error:
         problems.append(f"the run failed: {error}")
         raise

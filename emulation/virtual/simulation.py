@@ -67,7 +67,7 @@ class Simulation:
 
     Raises `ParameterError` for what is `unsupported` and for parameters that a protocol refuses.
     A defect in a protocol is passed to `failed` (node name, exception) and the run goes on, as a
-    node app does; if the service of a node cannot be made, it is raised as well.
+    node app does; one that keeps a service from being made comes as `ProtocolError` as well.
     """
 
     def __init__(
@@ -136,7 +136,10 @@ class Simulation:
             raise
         except Exception as error:
             self._defect(host, error)
-            raise
+            name = type(error).__name__
+            raise registry.ProtocolError(
+                f"{host.spec.name}: defect in the protocol: {name}: {error}"
+            ) from error
 
     def _boot(self, host: VirtualHost) -> None:
         """Start a host's node app as soon as time passes."""

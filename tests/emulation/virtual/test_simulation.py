@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -234,6 +235,24 @@ def test_a_defect_in_a_constructor_ends_the_run_and_is_kept(
     record = folder.record.read_text()
     assert '"ended": "failed"' in record
     assert "in _raise" in record
+
+
+def test_a_defect_in_the_constructor_of_a_node_that_comes_back_ends_the_run_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = roaming("flooding", faults="crash sta1 at 1 for 1")
+    folder = RunFolder.create(tmp_path, scenario)
+    made, whole = len(scenario.nodes), Flooding.__init__
+
+    def once(service: Flooding, *words: Any) -> None:
+        nonlocal made
+        made -= 1
+        whole(service, *words) if made >= 0 else _raise()
+
+    monkeypatch.setattr(Flooding, "__init__", once)
+    with pytest.raises(BackendError, match=r"^sta1: defect in the protocol: ZeroDivisionError"):
+        simulate(scenario, folder, NullRecorder())
+    assert "the run failed: sta1: defect" in folder.record.read_text()
 
 
 def test_without_a_place_to_report_a_defect_is_raised() -> None:
