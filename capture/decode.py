@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capture.scan import RECORD_HEADER, Buffer, PcapHeader, as_bytes
+from nodeapp.headers import ETHERNET_LENGTH, IP_LENGTH, IPV4, UDP, UDP_LENGTH
 from nodeapp.pubsub.registry import kinds
 from nodeapp.wire import CLIENT_PORT, HEADER_LENGTH, MAX_BODY, NODE_PORT, VERSION
 
@@ -65,15 +66,11 @@ _FRAME_COLUMNS: Final = (
 )
 _BLOCK: Final = 32_768
 """Records per block: with 82 bytes gathered for each, a block fits the second-level cache."""
-_ETHERNET_LENGTH: Final = 14
-_IP_LENGTH: Final = 20
-_UDP_LENGTH: Final = 8
-_IP_AT: Final = RECORD_HEADER + _ETHERNET_LENGTH
-_UDP_AT: Final = _IP_AT + _IP_LENGTH
-_FRAME_AT: Final = _UDP_AT + _UDP_LENGTH
+_IP_AT: Final = RECORD_HEADER + ETHERNET_LENGTH
+_UDP_AT: Final = _IP_AT + IP_LENGTH
+_FRAME_AT: Final = _UDP_AT + UDP_LENGTH
 _WIDTH: Final = _FRAME_AT + HEADER_LENGTH
 _TCP: Final = 6
-_UDP: Final = 17
 
 
 def _layout(byte_order: str) -> np.dtype[np.void]:
@@ -178,7 +175,7 @@ def _hold_frames(rows: npt.NDArray[np.void], space: npt.NDArray[np.int32]) -> np
         & (udp_length <= space)
         & (rows["version"] == VERSION)
         & known[rows["kind"]]
-        & (udp_length == _UDP_LENGTH + HEADER_LENGTH + route_length + body_length)
+        & (udp_length == UDP_LENGTH + HEADER_LENGTH + route_length + body_length)
         & (body_length <= MAX_BODY)
     )
     return hold
@@ -201,14 +198,14 @@ def _decode_block(
     version_ihl = rows["version_ihl"]
     ip_length = (version_ihl & 0x0F).astype(np.int32) * 4
     is_ip = (
-        (rows["ethertype"] == 0x0800)
+        (rows["ethertype"] == IPV4)
         & (version_ihl >= 0x45)
         & (version_ihl <= 0x4F)
-        & (captured >= _ETHERNET_LENGTH + ip_length)
+        & (captured >= ETHERNET_LENGTH + ip_length)
     )
     out["is_ip"][:] = is_ip
     total_length = rows["total_length"].astype(np.int32)
-    is_udp = rows["protocol"] == _UDP
+    is_udp = rows["protocol"] == UDP
     is_first = (rows["fragment"] & 0x1FFF) == 0
     is_last = (rows["fragment"] & 0x2000) == 0
     may_have_ports = is_ip & is_first & (is_udp | (rows["protocol"] == _TCP))
@@ -217,10 +214,10 @@ def _decode_block(
     np.multiply(rows["ds_field"] >> 2, is_ip, out=out["dscp"], dtype=np.int16)
 
     # What follows the IPv4 header, shifted by the length of its options if it has any.
-    options = np.flatnonzero(is_ip & (ip_length != _IP_LENGTH))
+    options = np.flatnonzero(is_ip & (ip_length != IP_LENGTH))
     if len(options):
-        rows[options] = _gather(data, offsets[options] + ip_length[options] - _IP_LENGTH, layout)
-    present = captured - _ETHERNET_LENGTH - ip_length  # bytes of the file after the IPv4 header
+        rows[options] = _gather(data, offsets[options] + ip_length[options] - IP_LENGTH, layout)
+    present = captured - ETHERNET_LENGTH - ip_length  # bytes of the file after the IPv4 header
     has_ports = may_have_ports & (present >= 4)
     for name in ("port_src", "port_dst"):
         out[name][:] = np.where(has_ports, rows[name].astype(np.int32), -1)
@@ -231,5 +228,5 @@ def _decode_block(
     out["is_frame"][:] = is_frame
     for name in _FRAME_COLUMNS:
         np.multiply(rows[name], is_frame, out=out[name], dtype=out[name].dtype, casting="unsafe")
-    start = offsets + _FRAME_AT - _IP_LENGTH + ip_length + HEADER_LENGTH + rows["route_length"]
+    start = offsets + _FRAME_AT - IP_LENGTH + ip_length + HEADER_LENGTH + rows["route_length"]
     np.multiply(start, is_frame, out=out["body_offset"])

@@ -20,11 +20,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from nodeapp.addressing import OF_NODES
+from nodeapp.headers import ETHERNET_LENGTH, IPV4, UDP
 from nodeapp.pubsub.middleware.marker import MAGIC, MARKER
 from nodeapp.wire import CLIENT_PORT, NODE_PORT
 
-OF_NODES: Final = b"\x02\x00"
-"""How the Ethernet addresses of nodes begin; the node's id follows."""
 EVENT: Final = "event"
 SYSTEM: Final = "own protocol"
 ACKNOWLEDGEMENT: Final = "TCP acknowledgement"
@@ -40,7 +40,6 @@ BABEL: Final = 6696
 """UDP port of Babel (RFC 8966), ..."""
 BATMAN: Final = 4305
 """... and of B.A.T.M.A.N. III."""
-_ETHERNET: Final = 14
 _IPV6: Final = 40
 _FIN, _SYN, _RST = 1, 2, 4
 _MORE: Final = 0x20
@@ -127,12 +126,12 @@ def _markers(data: bytes) -> list[tuple[int, tuple[int, int]]]:
 
 def _is_later(frame: bytes) -> bool:
     """Return whether an IPv4 packet is a later fragment; only the first one has the ports."""
-    return int.from_bytes(frame[_ETHERNET + 6 : _ETHERNET + 8]) & 0x1FFF != 0
+    return int.from_bytes(frame[ETHERNET_LENGTH + 6 : ETHERNET_LENGTH + 8]) & 0x1FFF != 0
 
 
 def _is_own(frame: bytes, packet: bytes) -> bool:
     """Return whether an IPv4 packet is the beginning of one of the testbed's own datagrams."""
-    if frame[_ETHERNET + 9] != 17 or _is_later(frame):
+    if frame[ETHERNET_LENGTH + 9] != UDP or _is_later(frame):
         return False
     return bool({*struct.unpack_from(">HH", packet)} & {NODE_PORT, CLIENT_PORT})
 
@@ -161,17 +160,17 @@ class ForeignDecoder:
         if kind == 0x0806:
             return ForeignFrame(sender, ARP, first_hop=True)
         if kind == 0x86DD:
-            udp = frame[_ETHERNET + 6] == 17
-            ports = struct.unpack_from(">HH", frame, _ETHERNET + _IPV6) if udp else ()
+            udp = frame[ETHERNET_LENGTH + 6] == UDP
+            ports = struct.unpack_from(">HH", frame, ETHERNET_LENGTH + _IPV6) if udp else ()
             label = ROUTING if BABEL in ports else DISCOVERY
             return ForeignFrame(sender, label, first_hop=True)
-        if kind != 0x0800:
+        if kind != IPV4:
             return ForeignFrame(sender, None, first_hop=True)
-        header = 4 * (frame[_ETHERNET] & 0x0F)
-        source = int.from_bytes(frame[_ETHERNET + 12 : _ETHERNET + 16])
+        header = 4 * (frame[ETHERNET_LENGTH] & 0x0F)
+        source = int.from_bytes(frame[ETHERNET_LENGTH + 12 : ETHERNET_LENGTH + 16])
         first_hop = sender == source & 0xFFFFFF
         # An Ethernet frame may be padded: the IP header has the length.
-        packet = frame[_ETHERNET + header : _ETHERNET + int.from_bytes(frame[16:18])]
+        packet = frame[ETHERNET_LENGTH + header : ETHERNET_LENGTH + int.from_bytes(frame[16:18])]
         if _is_own(frame, packet):
             return None
         of_packet, events = self._of_ipv4(mac, frame, packet)
@@ -181,24 +180,24 @@ class ForeignDecoder:
         self, mac: bytes, frame: bytes, packet: bytes
     ) -> tuple[str | None, list[tuple[int, int]]]:
         """Return the label of a packet and its events."""
-        protocol = frame[_ETHERNET + 9]
+        protocol = frame[ETHERNET_LENGTH + 9]
         if protocol in (1, 2):
             return (ICMP if protocol == 1 else MEMBERSHIP), []
-        if protocol not in (6, 17):
+        if protocol not in (6, UDP):
             return None, []
         later = _is_later(frame)
         ports = set() if later else {*struct.unpack_from(">HH", packet)}
         if protocol == 6 and not later:
             if not ports & self._ports:
                 return None, []
-            return self._of_tcp(mac, frame[_ETHERNET + 12 : _ETHERNET + 20], packet)
+            return self._of_tcp(mac, frame[ETHERNET_LENGTH + 12 : ETHERNET_LENGTH + 20], packet)
         events = [event for _, event in _markers(packet)]
         if ports & {BABEL, BATMAN}:
             return ROUTING, []
-        addresses = frame[_ETHERNET + 12 : _ETHERNET + 20]
-        datagram = mac + frame[_ETHERNET + 4 : _ETHERNET + 6] + addresses
+        addresses = frame[ETHERNET_LENGTH + 12 : ETHERNET_LENGTH + 20]
+        datagram = mac + frame[ETHERNET_LENGTH + 4 : ETHERNET_LENGTH + 6] + addresses
         owned = datagram in self._unfinished if later else self._owned(addresses, packet[:4])
-        if owned and frame[_ETHERNET + 6] & _MORE:
+        if owned and frame[ETHERNET_LENGTH + 6] & _MORE:
             self._unfinished.add(datagram)
         else:
             self._unfinished.discard(datagram)

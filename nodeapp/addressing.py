@@ -1,4 +1,4 @@
-"""Node ids and the IPv4 addresses that follow from them: network address plus node id."""
+"""Node ids and the addresses that follow from them: in IPv4 network address plus node id."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ NETWORK: Final = ipaddress.IPv4Network("10.0.0.0/8")
 """Room for 16,777,214 nodes."""
 LAST_NODE: Final = NETWORK.num_addresses - 2
 """The highest node id that has an address."""
+OF_NODES: Final = b"\x02\x00"
+"""How the Ethernet addresses of nodes begin; the node's id follows."""
 
 
 def address_of(node_id: int) -> str:

@@ -12,12 +12,11 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from nodeapp.headers import ETHERNET_LENGTH, IP_LENGTH, UDP, UDP_LENGTH
+
 SO_WIFI_STATUS: Final = 41
 MSG_ERRQUEUE: Final = getattr(socket, "MSG_ERRQUEUE", 0x2000)
-ETHERNET_LENGTH: Final = 14
-UDP_LENGTH: Final = 8
 _IPV4: Final = b"\x08\x00"
-_UDP: Final = 17
 _FRAGMENT: Final = 0x3FFF
 """More fragments follow, or this is not the first."""
 _INT: Final = struct.Struct("=i")
@@ -60,7 +59,7 @@ def datagram_of(frame: bytes) -> tuple[str, bytes] | None:
     None if it has no whole one: no frame of a fragmented datagram has.
     """
     ip = frame[ETHERNET_LENGTH:]
-    if frame[12:ETHERNET_LENGTH] != _IPV4 or len(ip) < 20 or ip[9] != _UDP:
+    if frame[12:ETHERNET_LENGTH] != _IPV4 or len(ip) < IP_LENGTH or ip[9] != UDP:
         return None
     if int.from_bytes(ip[6:8], "big") & _FRAGMENT:
         return None

@@ -23,6 +23,7 @@ from capture.process import explained
 from capture.radiotap import ARPHRD_RADIOTAP
 from emulation.media import rtnetlink
 from emulation.radio.mac import octets
+from nodeapp.headers import ETHERNET_LENGTH
 
 TUN: Final = Path("/dev/net/tun")
 MISSING: Final = (
@@ -43,7 +44,6 @@ MONITOR_MTU: Final = 4096
 PACKET_INFORMATION: Final = struct.pack("!HH", 0, 0x0019)
 """Flags, and the protocol of the kernel's own monitors (ETH_P_80211_RAW)."""
 IFNAMSIZ: Final = 16
-ETHERNET_HEADER: Final = 14
 VLAN_TAG: Final = 4
 LEAST_QUEUE: Final = 500
 """Frames a device holds for the loop, so that a burst is dropped by the medium, if at all."""
@@ -68,7 +68,7 @@ class Tap:
         self, pid: int, interface: str, mac: str, mtu: int, queue: int, *, ipv6: bool = False
     ) -> None:
         self.interface = interface
-        self.longest = mtu + ETHERNET_HEADER + VLAN_TAG
+        self.longest = mtu + ETHERNET_LENGTH + VLAN_TAG
         """Largest frame, bytes."""
         _check_name(interface)
         try:

@@ -30,7 +30,7 @@ from typing import Any, Final, cast
 
 from emulation.media.config import TapConfig, load
 from emulation.media.control import ControlError
-from emulation.media.device import ETHERNET_HEADER, Tap
+from emulation.media.device import Tap
 from emulation.media.positions import NEVER
 from emulation.media.scenario import ScenarioMedium
 from emulation.media.service import serve
@@ -45,15 +45,15 @@ from emulation.scenario.faults import Fault
 from emulation.wifi.addressing import AdHocAddressing
 from emulation.wifi.cells import Cells, RadioChannel
 from emulation.wifi.layer2_update import layer2_update
+from nodeapp.headers import ETHERNET_LENGTH, IP_LENGTH, UDP
 from nodeapp.kinds import TrafficClass
 from nodeapp.wire import NODE_PORT
 
 IPV4: Final = b"\x08\x00"
-DS_FIELD: Final = ETHERNET_HEADER + 1
+DS_FIELD: Final = ETHERNET_LENGTH + 1
 """Offset of the DS field (RFC 2474) in an Ethernet frame with an IPv4 header."""
-PROTOCOL: Final = ETHERNET_HEADER + 9
-UDP: Final = 17
-PORT: Final = ETHERNET_HEADER + 20 + 2
+PROTOCOL: Final = ETHERNET_LENGTH + 9
+PORT: Final = ETHERNET_LENGTH + IP_LENGTH + 2
 """Offset of UDP's destination port after an IPv4 header without options."""
 NODE_PORTS: Final = NODE_PORT.to_bytes(2)
 DATAGRAM: Final = PORT + 6

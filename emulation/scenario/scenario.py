@@ -26,7 +26,7 @@ from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, Asso
 from emulation.scenario.faults import NO_RADIOS, ON_A_SWITCH, Fault
 from emulation.whole import write_text
 from emulation.workloads.base import Operation
-from nodeapp.addressing import address_of
+from nodeapp.addressing import OF_NODES, address_of
 from nodeapp.pubsub.base import Environment
 
 FORMAT: Final = 1
@@ -64,7 +64,7 @@ class NodeSpec(BaseModel):
     @property
     def mac(self) -> str:
         """Locally administered Ethernet address of that interface, from the node id."""
-        return ":".join(f"{octet:02x}" for octet in b"\x02\x00" + self.id.to_bytes(4, "big"))
+        return (OF_NODES + self.id.to_bytes(4, "big")).hex(":")
 
     @property
     def interface(self) -> str:

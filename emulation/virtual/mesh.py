@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +37,9 @@ from emulation.virtual.clock import Clock
 from emulation.virtual.packets import mac_of
 from emulation.virtual.recording import VirtualRecorder, unix_ns
 from emulation.wifi.cells import Cells, RadioChannel, faults_of
-from emulation.wifi.layer2_update import layer2_update
+from emulation.wifi.layer2_update import BROADCAST_MAC, layer2_update
 from nodeapp.kinds import TrafficClass
 from nodeapp.wire import traffic_class
-
-TO_ALL: Final = b"\xff" * 6
 
 
 class MeshChannel(Channel):
@@ -117,7 +115,7 @@ class MeshChannel(Channel):
         self, now: float, source: int, destination: int, size: int, carried: Carried
     ) -> None:
         """Send a packet of a node, over its radio or into its bridge."""
-        address = TO_ALL if destination == BROADCAST else self._addresses[destination]
+        address = BROADCAST_MAC if destination == BROADCAST else self._addresses[destination]
         radio = self._radios.get(source)
         if radio is None:
             self._bridge(now, self._points[source], BROKER_PORT, address, size, carried)

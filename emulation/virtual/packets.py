@@ -12,12 +12,10 @@ import struct
 from typing import Final
 
 from nodeapp.addressing import NETWORK
+from nodeapp.headers import ETHERNET_LENGTH, IP_LENGTH, IPV4, UDP, UDP_LENGTH
 from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, traffic_class
 
 MTU: Final = 1500
-ETHERNET_LENGTH: Final = 14
-IP_LENGTH: Final = 20
-UDP_LENGTH: Final = 8
 HEADERS: Final = ETHERNET_LENGTH + IP_LENGTH + UDP_LENGTH
 LARGEST_WHOLE: Final = MTU - IP_LENGTH - UDP_LENGTH
 """Largest datagram that fits in one frame, bytes."""
@@ -29,15 +27,13 @@ CLIENT: Final = 40_000
 _NETWORK: Final = int(NETWORK.network_address)
 _LIMITED_BROADCAST: Final = 0xFFFFFFFF
 _LOOPBACK: Final = 0x7F000001
-_IPV4: Final = 0x0800
 _DONT_FRAGMENT: Final = 0x4000
 _MORE_FRAGMENTS: Final = 0x2000
 _TTL: Final = 64
-_UDP: Final = 17
 _IP: Final = struct.Struct(">BBHHHBBHII")
 _UDP_HEADER: Final = struct.Struct(">HHHH")
 _BROADCAST_MAC: Final = b"\xff" * 6
-_LOOPBACK_ETHERNET: Final = bytes(12) + _IPV4.to_bytes(2, "big")
+_LOOPBACK_ETHERNET: Final = bytes(12) + IPV4.to_bytes(2, "big")
 
 
 def checksum(data: bytes, start: int = 0) -> int:
@@ -64,7 +60,7 @@ def fragments(length: int) -> int:
 def _udp(source: int, destination: int, ports: tuple[int, int], datagram: bytes) -> bytes:
     length = UDP_LENGTH + len(datagram)
     unsummed = _UDP_HEADER.pack(*ports, length, 0)
-    total = checksum(unsummed + datagram, source + destination + _UDP + length)
+    total = checksum(unsummed + datagram, source + destination + UDP + length)
     # 0 means no checksum; 65,535 is the same number in ones' complement.
     return _UDP_HEADER.pack(*ports, length, total or 0xFFFF) + datagram
 
@@ -72,7 +68,7 @@ def _udp(source: int, destination: int, ports: tuple[int, int], datagram: bytes)
 def _ip(
     source: int, destination: int, length: int, identification: int, fragment: int, ds_field: int
 ) -> bytes:
-    fields = (0x45, ds_field, IP_LENGTH + length, identification, fragment, _TTL, _UDP)
+    fields = (0x45, ds_field, IP_LENGTH + length, identification, fragment, _TTL, UDP)
     total = checksum(_IP.pack(*fields, 0, source, destination))
     return _IP.pack(*fields, total, source, destination)
 
@@ -85,7 +81,7 @@ def radio_frames(node: int, to: int, datagram: bytes, identification: int) -> li
     source = _NETWORK + node
     destination = _LIMITED_BROADCAST if to == BROADCAST else _NETWORK + to
     mac = _BROADCAST_MAC if to == BROADCAST else mac_of(to)
-    ethernet = mac + mac_of(node) + _IPV4.to_bytes(2, "big")
+    ethernet = mac + mac_of(node) + IPV4.to_bytes(2, "big")
     payload = _udp(source, destination, (NODE_PORT, NODE_PORT), datagram)
     ds_field = traffic_class(datagram) << 2
     count = fragments(len(datagram))

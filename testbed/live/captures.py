@@ -15,7 +15,6 @@ import numpy as np
 
 from capture.decode import decode_records
 from capture.fields import Fields
-from capture.foreign import OF_NODES
 from capture.scan import (
     FILE_HEADER,
     RECORD_HEADER,
@@ -27,6 +26,8 @@ from capture.scan import (
 )
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import Run
+from nodeapp.addressing import OF_NODES
+from nodeapp.headers import ETHERNET_LENGTH
 from nodeapp.kinds import FIRST_CLIENT_KIND, ClientKind, Role
 from nodeapp.pubsub.registry import MIDDLEWARE, kinds_of
 from nodeapp.wire import CLIENT_PORT
@@ -43,8 +44,6 @@ LONGEST: Final = 0.1
 """Seconds between the first and the last reception of a frame, at most."""
 CHUNK: Final = 4 << 20
 """Bytes of a capture that are read and decoded at once."""
-ETHERNET_HEADER: Final = 14
-"""Bytes."""
 
 
 _COLUMNS: Final = ("time_ns", "ip_dst", "kind", "hops", "destination", "publisher", "sequence")
@@ -187,7 +186,7 @@ class Captures:
         return [(events[hop.event], hop) for hop in ordered]
 
     def _radio(self, node: int, access: bool, records: dict[str, Any]) -> None:
-        whole = records["captured"] >= ETHERNET_HEADER
+        whole = records["captured"] >= ETHERNET_LENGTH
         rows = np.flatnonzero(whole if self._routed else records["is_ip"])
         senders = self._indices.of_addresses(records["ip_src"][rows])
         if self._routed:  # kernels keep the source of what they forward

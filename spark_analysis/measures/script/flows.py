@@ -22,16 +22,16 @@ import pandas as pd
 
 from capture.fields import Fields
 from capture.scan import RECORD_HEADER
+from nodeapp.headers import ETHERNET_LENGTH, IP_LENGTH, IPV4, UDP, UDP_LENGTH
 from spark_analysis.captures.schemas import DOUBLE, LONG, STRING, column
 from spark_analysis.engine.pandas_rows import tuples
 from spark_analysis.measures.script import ScriptTables, read_records, script_table
 from spark_analysis.report.quantities import count, quantity, seconds
 from spark_analysis.report.text_table import TextTable
 
-IPV4: Final = 0x0800
-PADDED: Final = 14 + 20 + 8
+PADDED: Final = ETHERNET_LENGTH + IP_LENGTH + UDP_LENGTH
 """Bytes of the shortest frame that counts: UDP and ICMP without data."""
-ICMP, TCP, UDP = 1, 6, 17
+ICMP, TCP = 1, 6
 NAMES: Final = {ICMP: "ping", TCP: "TCP", UDP: "UDP"}
 REPLY, REQUEST = 0, 8
 KEY: Final = ["protocol", "source", "target", "source_port", "target_port"]

@@ -12,8 +12,8 @@ import pandas as pd
 from capture.fields import Fields
 from capture.radiotap import DATA, decode_air
 from capture.scan import RADIOTAP, RECORD_HEADER, as_bytes, read_header, record_offsets
-from emulation.radio.airtime import ETHERNET_HEADER
 from emulation.radio.mac import mac_number
+from nodeapp.headers import ETHERNET_LENGTH
 from spark_analysis.captures.schemas import DOUBLE, LONG, STRING, column
 from spark_analysis.engine.pandas_rows import tuples
 from spark_analysis.measures.script import (
@@ -72,7 +72,7 @@ def traffic_and_links(folder: Path, network: Mapping[str, Any]) -> tuple[pd.Data
     traffic, links = [], []
     for path in sorted(folder.glob("*.pcap")):
         try:
-            records = read_records(path, ETHERNET_HEADER)
+            records = read_records(path, ETHERNET_LENGTH)
         except (OSError, ValueError):
             continue
         frame = Fields(records.data, records.offsets + RECORD_HEADER)
