@@ -25,20 +25,19 @@ from nodeapp import wire
 from nodeapp.events import Subscription
 from nodeapp.geometry import Point
 from nodeapp.kinds import Kind, Role
+from nodeapp.pubsub.fields import LIMIT, is_whole, items_of
 from nodeapp.wire import BROADCAST, MAX_BODY, Frame, WireError
 
 T = TypeVar("T")
 
 _LOCATION: Final = struct.Struct(">BBBdBdBQ")
 _HEADS: Final = (0x82, 0x83, 0xFB, 0xFB, 0x1B)  # arrays of 2 and of 3, binary64 twice, 64 bits
-LIMIT: Final = 1e9
-"""Metres; what a routing extension can hold (`nodeapp.wire`)."""
 MAX_TOPIC: Final = 4096
 """Bytes of a topic: what 1,024 characters, `MAX_TEXT` of a filter, come to at most."""
 MAX_SUBSCRIPTION: Final = MAX_BODY - MAX_TOPIC - 1024
 """Bytes of a filter with the subscriber's attributes, so that a list has room for one."""
 LIST_BYTES: Final = 1200
-"""Bytes of entries in a SUBSCRIBERS frame, which stays below an MTU of 1,500 with all headers."""
+"""Bytes of entries in a frame with a list, which stays below an MTU of 1,500 with all headers."""
 MAX_PARTS: Final = 0xFFFF
 """Most frames of one list."""
 MAX_STAMP: Final = 2**64 - 1
@@ -179,10 +178,7 @@ def encode_subscribers(
 
 def decode_subscribers(body: bytes, now: float) -> SubscriberList:
     """Return what the body of a SUBSCRIBERS frame says at time `now`.  Raises `WireError`."""
-    value = wire.decode_body(body)
-    if not isinstance(value, list) or len(value) != 4:
-        raise WireError("not a list of subscribers")
-    topic, part, parts, entries = value
+    topic, part, parts, entries = items_of(wire.decode_body(body), 4, "a list of subscribers")
     if not isinstance(topic, str) or not isinstance(entries, list):
         raise WireError("not a list of subscribers")
     if not is_whole(part, 0, MAX_PARTS - 1) or not is_whole(parts, part + 1, MAX_PARTS):
@@ -191,20 +187,15 @@ def decode_subscribers(body: bytes, now: float) -> SubscriberList:
 
 
 def _subscriber(entry: Any, now: float) -> Subscriber:
-    if not isinstance(entry, list) or len(entry) != 6:
-        raise WireError("not a subscriber")
-    node, stamp, age, x, y, subscription = entry
-    if not is_whole(node, 1, BROADCAST - 1) or not is_whole(age, 0, 2**40):
-        raise WireError("not a subscriber")
-    if not is_whole(stamp, 0, MAX_STAMP):
-        raise WireError("not a subscriber")
-    if not isinstance(x, float) or not isinstance(y, float) or not isinstance(subscription, bytes):
+    node, stamp, age, x, y, subscription = items_of(entry, 6, "a subscriber")
+    if not is_refresh(node, stamp, age, x, y) or not isinstance(subscription, bytes):
         raise WireError("not a subscriber")
     if not (abs(x) < LIMIT and abs(y) < LIMIT):  # false for NaN too
         raise WireError("a subscriber from nowhere")
     return Subscriber(node, subscription, (x, y), stamp, now - age / 1000)
 
 
-def is_whole(value: Any, low: int, high: int) -> bool:
-    """Return whether a decoded value is an integer from `low` to `high`."""
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+def is_refresh(node: Any, stamp: Any, age: Any, x: Any, y: Any) -> bool:
+    """Return whether decoded values are a node, stamp and age of its refresh, and where it was."""
+    whole = is_whole(node, 1, BROADCAST - 1) and is_whole(stamp, 0, MAX_STAMP)
+    return whole and is_whole(age, 0, 2**40) and isinstance(x, float) and isinstance(y, float)

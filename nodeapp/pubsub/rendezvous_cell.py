@@ -28,14 +28,13 @@ from nodeapp import wire
 from nodeapp.events import Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.kinds import Kind, Role
+from nodeapp.pubsub.fields import LIMIT, is_whole, items_of
 from nodeapp.pubsub.messages import (
-    LIMIT,
-    MAX_STAMP,
     MAX_SUBSCRIPTION,
     MAX_TOPIC,
     decode_located,
     encode_located,
-    is_whole,
+    is_refresh,
     split_list,
 )
 from nodeapp.wire import BROADCAST, MAX_BODY, WireError
@@ -234,10 +233,7 @@ def encode_prune(topic: str, publisher: int, location: Point, stamp: int) -> byt
 def decode_prune(body: bytes) -> tuple[str, int, int]:
     """Return topic, publisher and stamp of a PRUNE.  Raises `WireError`."""
     _, stamp, item = decode_located(body)
-    value = wire.decode_body(item)
-    if not isinstance(value, list) or len(value) != 2:
-        raise WireError("not a prune")
-    topic, publisher = value
+    topic, publisher = items_of(wire.decode_body(item), 2, "a prune")
     if not _is_topic(topic) or not is_whole(publisher, 1, BROADCAST - 1):
         raise WireError("not a prune")
     return topic, publisher, stamp
@@ -278,23 +274,20 @@ def decode_state(body: bytes, now: float) -> list[Entry]:
 
 
 def _entry(row: Any, now: float) -> Entry:
-    if not isinstance(row, list) or len(row) != 9:
-        raise WireError("not an entry of a cell's state")
-    topic, replica, node, stamp, age, x, y, subscription, pruned = row
+    what = "an entry of a cell's state"
+    topic, replica, node, stamp, age, x, y, subscription, pruned = items_of(row, 9, what)
     if not _is_topic(topic) or not is_whole(replica, 0, MAX_REPLICAS - 1):
-        raise WireError("not an entry of a cell's state")
-    if not is_whole(node, 1, BROADCAST - 1) or not is_whole(stamp, 0, MAX_STAMP):
-        raise WireError("not an entry of a cell's state")
-    if not is_whole(age, 0, 2**40) or not isinstance(x, float) or not isinstance(y, float):
-        raise WireError("not an entry of a cell's state")
+        raise WireError(f"not {what}")
+    if not is_refresh(node, stamp, age, x, y):
+        raise WireError(f"not {what}")
     if not (abs(x) < LIMIT and abs(y) < LIMIT):  # false for NaN too
         raise WireError("an entry from nowhere")
     if not (subscription is None or isinstance(subscription, bytes)):
-        raise WireError("not an entry of a cell's state")
+        raise WireError(f"not {what}")
     if not isinstance(pruned, list) or len(pruned) > MAX_PRUNED:
-        raise WireError("not an entry of a cell's state")
+        raise WireError(f"not {what}")
     if not all(is_whole(publisher, 1, BROADCAST - 1) for publisher in pruned):
-        raise WireError("not an entry of a cell's state")
+        raise WireError(f"not {what}")
     heard = now - age / 1000
     key = topic, replica
     return Entry(key, node, stamp, heard, (x, y), subscription, frozenset(pruned))

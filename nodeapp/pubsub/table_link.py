@@ -23,8 +23,9 @@ from collections.abc import Callable, Set
 from typing import Final, NamedTuple
 
 from nodeapp.host import Host, Timer
+from nodeapp.pubsub.messages import LIST_BYTES
 from nodeapp.pubsub.patterns import PatternTable, TableFullError, covers, decode_pattern
-from nodeapp.pubsub.table_messages import UPDATE_BYTES, Acknowledgement, TableKind, Update, chunk
+from nodeapp.pubsub.table_messages import Acknowledgement, TableKind, Update, chunk
 from nodeapp.wire import Frame
 
 LONGEST_RETRY: Final = 16.0
@@ -113,8 +114,8 @@ class TableLink:
         if not new and not old and self._number:
             self._told_at = self._table.changes
             return
-        added = chunk(new, UPDATE_BYTES)
-        room = UPDATE_BYTES - sum(map(len, added))
+        added = chunk(new, LIST_BYTES)
+        room = LIST_BYTES - sum(map(len, added))
         removed = chunk(old, room, first=not added) if len(added) == len(new) else []
         last = len(added) == len(new) and len(removed) == len(old)
         if last:

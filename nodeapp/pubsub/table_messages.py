@@ -17,13 +17,12 @@ from typing import Any, Final, NamedTuple
 
 from nodeapp import wire
 from nodeapp.kinds import Kind, Role
+from nodeapp.pubsub.fields import is_whole, items_of
 from nodeapp.pubsub.patterns import MAX_PATTERN
 from nodeapp.wire import WireError
 
 MAX_SESSION: Final = 2**63 - 1
 MAX_NUMBER: Final = 2**32 - 1
-UPDATE_BYTES: Final = 1200
-"""Bytes of patterns in an update, which stays below an MTU of 1,500 with all headers."""
 
 
 class TableKind(Kind):
@@ -70,10 +69,9 @@ def chunk(patterns: Iterable[bytes], room: int, *, first: bool = True) -> list[b
 
 def decode_update(body: bytes) -> Update:
     """Return what the body says; the patterns are not decoded.  Raises `WireError`."""
-    value = wire.decode_body(body)
-    if not isinstance(value, list) or len(value) != 5:
-        raise WireError("not an update of subscriptions")
-    session, number, last, added, removed = value
+    session, number, last, added, removed = items_of(
+        wire.decode_body(body), 5, "an update of subscriptions"
+    )
     _check(session, number, last)
     for patterns in (added, removed):
         if not isinstance(patterns, list) or not all(map(_is_pattern, patterns)):
@@ -83,17 +81,14 @@ def decode_update(body: bytes) -> Update:
 
 def decode_acknowledgement(body: bytes) -> Acknowledgement:
     """Return what the body says.  Raises `WireError`."""
-    value = wire.decode_body(body)
-    if not isinstance(value, list) or len(value) != 3:
-        raise WireError("not an acknowledgement of subscriptions")
-    _check(*value)
-    return Acknowledgement(*value)
+    values = items_of(wire.decode_body(body), 3, "an acknowledgement of subscriptions")
+    _check(*values)
+    return Acknowledgement(*values)
 
 
 def _check(session: Any, number: Any, flag: Any) -> None:
-    for value, high in ((session, MAX_SESSION), (number, MAX_NUMBER)):
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= high:
-            raise WireError("a session or number out of range")
+    if not is_whole(session, 0, MAX_SESSION) or not is_whole(number, 0, MAX_NUMBER):
+        raise WireError("a session or number out of range")
     if not isinstance(flag, bool):
         raise WireError("a flag that is not true or false")
 

@@ -54,7 +54,7 @@ from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, decode
 
 SMALLEST_SIDE: Final = 1.0
 """Metres: so large that the routing extension can hold the cell of any position that a frame tells
-(up to 1e9 m, `nodeapp.pubsub.messages`)."""
+(up to 1e9 m, `nodeapp.pubsub.fields`)."""
 MAX_HOMES: Final = 65_536
 """Most targets to which a cell remembers that it is home."""
 _MIX: Final = 0x9E3779B97F4A7C15

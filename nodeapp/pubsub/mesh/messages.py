@@ -40,6 +40,7 @@ from typing import Any, Final, NamedTuple
 
 from nodeapp import wire
 from nodeapp.kinds import Kind, Role
+from nodeapp.pubsub.fields import LIMIT, is_whole, items_of
 from nodeapp.pubsub.mesh.prediction import ClientStatus
 from nodeapp.wire import MAX_BODY, WireError
 
@@ -52,8 +53,6 @@ MAX_RAISED: Final = 2**62
 MAX_INDEX: Final = 2**32 - 1
 LISTED: Final = 2000
 """Most events above the first gap that one message lists."""
-LIMIT: Final = 1e9
-"""Metres, m/s and seconds: no number of a status is larger."""
 
 
 class MeshKind(Kind):
@@ -204,8 +203,8 @@ def encode_status(status: ClientStatus) -> list[Any]:
 
 def decode_status(value: Any) -> ClientStatus:
     """Return a status.  Raises `WireError` for one that no client can have."""
-    current, destination, velocity, pause, remaining = _list(value, 5, "a mobility status")
-    numbers = (*_list(current, 2, "a point"), *_list(destination, 2, "a point"))
+    current, destination, velocity, pause, remaining = items_of(value, 5, "a mobility status")
+    numbers = (*items_of(current, 2, "a point"), *items_of(destination, 2, "a point"))
     for number in (*numbers, velocity, pause, remaining):
         _number(number)
     if min(velocity, pause, remaining) < 0:
@@ -221,7 +220,7 @@ def decode_status(value: Any) -> ClientStatus:
 
 def decode_report(body: bytes) -> Report:
     """Return what a REPORT says.  Raises `WireError`."""
-    number, status, subscriptions, sessions = _list(wire.decode_body(body), 4, "a report")
+    number, status, subscriptions, sessions = items_of(wire.decode_body(body), 4, "a report")
     _whole(number, MAX_NUMBER)
     if not isinstance(subscriptions, list) or not all(isinstance(s, bytes) for s in subscriptions):
         raise WireError("a report without a list of subscriptions")
@@ -229,7 +228,7 @@ def decode_report(body: bytes) -> Report:
         raise WireError("a report without a list of sessions")
     decoded = []
     for session in sessions:
-        broker, of, received = _list(session, 3, "a session")
+        broker, of, received = items_of(session, 3, "a session")
         decoded.append((_session(broker, of), _received(received)))
     return Report(number, decode_status(status), tuple(subscriptions), tuple(decoded))
 
@@ -241,7 +240,7 @@ def encode_report_ack(number: int, session: int, refusal: str | None) -> bytes:
 
 def decode_report_ack(body: bytes) -> tuple[int, int, str | None]:
     """Return number, session or later number, and refusal of a REPORT_ACK.  Raises `WireError`."""
-    number, session, refusal = _list(wire.decode_body(body), 3, "an acknowledged report")
+    number, session, refusal = items_of(wire.decode_body(body), 3, "an acknowledged report")
     if not (refusal is None or isinstance(refusal, str)):
         raise WireError("a refusal that is not a text")
     return _whole(number, MAX_NUMBER), _whole(session, MAX_NUMBER), refusal
@@ -249,7 +248,7 @@ def decode_report_ack(body: bytes) -> tuple[int, int, str | None]:
 
 def decode_delivery(body: bytes) -> EventDelivery:
     """Return what a DELIVERY says; the event is not decoded.  Raises `WireError`."""
-    broker, number, index, tries, status, age, event = _list(
+    broker, number, index, tries, status, age, event = items_of(
         wire.decode_body(body), 7, "a delivery"
     )
     _whole(index, MAX_INDEX)
@@ -267,7 +266,7 @@ def encode_received(session: SessionKey, index: int) -> bytes:
 
 def decode_received(body: bytes) -> tuple[SessionKey, int]:
     """Return what a RECEIVED says.  Raises `WireError`."""
-    broker, number, index = _list(wire.decode_body(body), 3, "an acknowledged delivery")
+    broker, number, index = items_of(wire.decode_body(body), 3, "an acknowledged delivery")
     return _session(broker, number), _whole(index, MAX_INDEX)
 
 
@@ -278,13 +277,13 @@ def encode_probe(access: int, number: int, received: Received) -> bytes:
 
 def decode_probe(body: bytes) -> tuple[int, int, Received]:
     """Return what a PROBE says: where it was heard, the session.  Raises `WireError`."""
-    access, number, received = _list(wire.decode_body(body), 3, "a probe")
+    access, number, received = items_of(wire.decode_body(body), 3, "a probe")
     return _whole(access, wire.BROADCAST - 1), _whole(number, MAX_NUMBER), _received(received)
 
 
 def decode_handover(body: bytes) -> Handover:
     """Return what a HANDOVER says.  Raises `WireError`."""
-    client, old, broker, number, latest, received, patterns, done = _list(
+    client, old, broker, number, latest, received, patterns, done = items_of(
         wire.decode_body(body), 8, "a handover"
     )
     if not isinstance(done, bool):
@@ -304,7 +303,7 @@ def decode_handover(body: bytes) -> Handover:
 
 def decode_handed_over(body: bytes) -> HandedOver:
     """Return what a HANDED_OVER says.  Raises `WireError`."""
-    client, broker, old, new, total, latest, received = _list(
+    client, broker, old, new, total, latest, received = items_of(
         wire.decode_body(body), 7, "an answer to a handover"
     )
     if total is not None:
@@ -321,7 +320,7 @@ def decode_handed_over(body: bytes) -> HandedOver:
 
 def decode_propagated(body: bytes) -> Propagated:
     """Return what a PROPAGATED says; the pattern is not decoded.  Raises `WireError`."""
-    client, broker, number, old, old_number, pattern = _list(
+    client, broker, number, old, old_number, pattern = items_of(
         wire.decode_body(body), 6, "a propagated subscription"
     )
     if not isinstance(pattern, bytes):
@@ -330,14 +329,8 @@ def decode_propagated(body: bytes) -> Propagated:
     return Propagated(_whole(client, wire.BROADCAST - 1), new, before, pattern)
 
 
-def _list(value: Any, length: int, what: str) -> list[Any]:
-    if not isinstance(value, list) or len(value) != length:
-        raise WireError(f"not {what}")
-    return value
-
-
 def _whole(value: Any, high: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= high:
+    if not is_whole(value, 0, high):
         raise WireError("a number out of range")
     return value
 
@@ -355,7 +348,7 @@ def _session(broker: Any, number: Any) -> SessionKey:
 
 
 def _received(value: Any) -> Received:
-    base, above = _list(value, 2, "a list of what has arrived")
+    base, above = items_of(value, 2, "a list of what has arrived")
     if not isinstance(above, list) or len(above) > MAX_BODY:
         raise WireError("not a list of what has arrived")
     return Received(_whole(base, MAX_INDEX), (_whole(index, MAX_INDEX) for index in above))

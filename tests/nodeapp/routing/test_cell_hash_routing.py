@@ -15,8 +15,9 @@ from nodeapp.host import Position
 from nodeapp.kinds import CommonKind
 from nodeapp.parameters import ParameterError
 from nodeapp.pubsub.base import Environment
+from nodeapp.pubsub.fields import LIMIT
 from nodeapp.pubsub.georendezvous import GeoRendezvous, GeoRendezvousParameters
-from nodeapp.pubsub.messages import LIMIT, TopicKind, encode_advertisement, encode_subscription
+from nodeapp.pubsub.messages import TopicKind, encode_advertisement, encode_subscription
 from nodeapp.pubsub.rendezvous_cell import CellKind
 from nodeapp.routing.cell_hash_routing import SMALLEST_SIDE, draw, grid_of
 from nodeapp.routing.cell_wire import CellRoute, decode_cell_route
