@@ -151,9 +151,9 @@ class Fault(BaseModel):
 
     def _written(self) -> str:
         """Return it in the form that `make_faults` reads, to the microsecond."""
-        words = [self.kind, *self._what(), "at", _plain(self.start)]
+        words = [self.kind, *self._what(), "at", plain(self.start)]
         if self.end is not None:
-            words += ["for", _plain(self.end - self.start)]
+            words += ["for", plain(self.end - self.start)]
         return " ".join(words)
 
     def _what(self) -> Iterator[str]:
@@ -162,22 +162,22 @@ class Fault(BaseModel):
             yield from (_written_point(self.line[:2]), _written_point(self.line[2:]))
         elif self.kind == "jam" and self.position is not None:
             yield _written_point(self.position)
-            yield from ("power", _plain(self.power_dbm), "duty", _plain(self.duty))
-            yield from ("period", _plain(self.period))
+            yield from ("power", plain(self.power_dbm), "duty", plain(self.duty))
+            yield from ("period", plain(self.period))
         elif self.kind == "stranger":
             yield from (self.datagram or EMPTY, "as", self.sender)
             yield from ("to", names) if names else ()
         elif self.kind == "position" and self.offset is not None:
             yield from (names, "off", _written_point(self.offset))
         elif self.kind == "clock":
-            yield from (names, "ahead", _plain(self.ahead))
+            yield from (names, "ahead", plain(self.ahead))
         elif self.kind in NAMED:
             yield names
         else:
             yield from self.nodes
             for way in DISTURBED:
                 if value := getattr(self, way):
-                    yield from (way, _plain(value))
+                    yield from (way, plain(value))
 
     def until(self, duration: float) -> float:
         """Return when it ends in a run of `duration` seconds."""
@@ -429,12 +429,12 @@ def _point(text: str) -> tuple[float, float]:
 
 
 def _written_point(point: Sequence[float]) -> str:
-    return ",".join(map(_plain, point))
+    return ",".join(map(plain, point))
 
 
-def _plain(value: float) -> str:
-    """Return a number as it is written in a text, to the sixth decimal."""
-    return f"{value:.6f}".rstrip("0").rstrip(".")
+def plain(value: float, digits: int = 6) -> str:
+    """Return a number as it is written in a text, with at most so many decimals."""
+    return f"{value:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def _number(text: str, what: str) -> float:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.plain_file import read_plain_file
-from emulation.scenario.faults import Fault
+from emulation.scenario.faults import Fault, plain
 from emulation.scenario.records import Record
 from emulation.scenario.scenario import NodeSpec
 
@@ -120,14 +120,9 @@ def by_hand(commands: Iterable[PromptCommand]) -> tuple[Fault, ...]:
         elif effect.kind == "heal":
             for fault in healed([fault for fault in faults if fault.lasts], effect.nodes):
                 end = max(command.time, fault.start + SHORTEST)
-                text = f"{fault.text} for {plain_seconds(end - fault.start)}"
+                text = f"{fault.text} for {plain(end - fault.start, 3)}"
                 faults[faults.index(fault)] = fault.model_copy(update={"end": end, "text": text})
     return tuple(sorted(faults, key=lambda fault: fault.start))
-
-
-def plain_seconds(value: float) -> str:
-    """Return seconds in the form of a fault's text, to the millisecond."""
-    return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def driven(

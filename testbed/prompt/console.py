@@ -18,8 +18,8 @@ from emulation.media.control import request
 from emulation.network import reachability, throughput
 from emulation.network.net import Positioned
 from emulation.network.prompt import Prompt, about
-from emulation.scenario.faults import Fault, make_faults
-from emulation.scenario.prompt import FOREIGN, Effect, healed, plain_seconds
+from emulation.scenario.faults import Fault, make_faults, plain
+from emulation.scenario.prompt import FOREIGN, Effect, healed
 from nodeapp.client import Client, ClientError, status_lines
 from testbed.prompt.text import begun, reach, served, statistics
 
@@ -209,7 +209,7 @@ class Console(Prompt):
 
     def _fail(self, kind: Literal["fail", "crash", "fault"], text: str) -> None:
         """Begin now the fault that a text describes."""
-        scenario, now = self.testbed.scenario, plain_seconds(max(0.0, self.testbed.now()))
+        scenario, now = self.testbed.scenario, plain(max(0.0, self.testbed.now()), 3)
         found_length = re.search(r"\s+for\s+\S+$", text)
         length = found_length[0] if found_length is not None else ""
         what = text.removesuffix(length)

@@ -12,6 +12,7 @@ A flow of TCP is one direction that carries data; sent again, a segment counts a
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -197,9 +198,7 @@ def _row(
 
 
 def _name(node: object, address: int) -> str:
-    if isinstance(node, str):
-        return node
-    return ".".join(str(int(address) >> shift & 255) for shift in (24, 16, 8, 0))
+    return node if isinstance(node, str) else str(ipaddress.IPv4Address(int(address)))
 
 
 def _mean(values: list[float]) -> float | None:
