@@ -54,7 +54,14 @@ class AccessPointConfig(MediumConfig):
     position: tuple[float, float]
 
 
-class TapConfig(MediumConfig):
+class ProcessConfig(MediumConfig):
+    """What all medium processes' configurations have."""
+
+    priority: PriorityName = "round-robin"
+    parent: int | None = Field(default=None, description="process that must be alive")
+
+
+class TapConfig(ProcessConfig):
     """The whole configuration.
 
     With access points, `radio` is for stations and access radios, `mesh_radio` for mesh radios.
@@ -77,8 +84,6 @@ class TapConfig(MediumConfig):
     )
     tick: float = Field(default=0.1, gt=0, le=60, description="seconds between position updates")
     mtu: int = Field(default=1500, ge=68, le=65_521)
-    priority: PriorityName = "round-robin"
-    parent: int | None = Field(default=None, description="process that must be alive")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -99,12 +104,7 @@ class TapError(Exception):
     """A start that failed; the message is one line that says what to change."""
 
 
-def load(path: Path) -> TapConfig:
-    """Read a configuration.  Raises `TapError`."""
-    return load_as(TapConfig, path)
-
-
-def load_as(model: type[C], path: Path) -> C:
+def load(model: type[C], path: Path) -> C:
     """Read a configuration of type `model`.  Raises `TapError`."""
     try:
         return model.model_validate_json(path.read_bytes())

@@ -40,7 +40,7 @@ from functools import partial
 from select import EPOLLIN
 from typing import Any, Final, NamedTuple
 
-from emulation.media.config import Port, TapConfig, load
+from emulation.media.config import Port, TapConfig
 from emulation.media.hwsim_radios import DATAGRAM, Radios
 from emulation.media.hwsim_wire import (
     FRAME,
@@ -264,7 +264,7 @@ class HwsimMedium(ScenarioMedium[_Air]):
 
 def main(arguments: list[str]) -> int:
     """Run the medium; return the exit code."""
-    return serve(arguments, "emulation.media.hwsim", load, HwsimMedium)
+    return serve(arguments, "emulation.media.hwsim", TapConfig, HwsimMedium)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from capture.process import (
     PriorityName,
@@ -42,7 +42,7 @@ from capture.process import (
     explained,
     raise_priority,
 )
-from emulation.media.config import TapError
+from emulation.media.config import ProcessConfig, TapError, load
 from emulation.media.control import ControlError, ControlServer
 from emulation.media.device import DeviceError
 
@@ -100,18 +100,6 @@ class Lateness:
             "p99_us": round(self.quantile(0.99) * 1e6, 1),
             "max_us": round(self.greatest * 1e6, 1),
         }
-
-
-class ProcessConfig(Protocol):
-    """The common part of all medium processes' configurations."""
-
-    @property
-    def priority(self) -> PriorityName:
-        """Requested priority."""
-
-    @property
-    def parent(self) -> int | None:
-        """Process that must be alive."""
 
 
 P = TypeVar("P", bound=ProcessConfig)
@@ -268,7 +256,7 @@ class MediumService(abc.ABC):
 def serve(
     arguments: list[str],
     module: str,
-    load: Callable[[Path], P],
+    model: type[P],
     medium_of: Callable[[P], MediumService],
 ) -> int:
     """Run a medium whose configuration is the one command-line argument; return the exit code."""
@@ -276,7 +264,7 @@ def serve(
         print(f"usage: python -m {module} CONFIG.json", file=sys.stderr)
         return 2
     try:
-        config = load(Path(arguments[0]))
+        config = load(model, Path(arguments[0]))
         die_with_parent(parent=config.parent)
         allow_descriptors()  # two per station
         # Whoever sees the control socket may end the medium, even before it runs.

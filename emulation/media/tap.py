@@ -28,7 +28,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from emulation.media.config import TapConfig, load
+from emulation.media.config import TapConfig
 from emulation.media.control import ControlError
 from emulation.media.device import Tap
 from emulation.media.positions import NEVER
@@ -228,7 +228,7 @@ class TapMedium(ScenarioMedium[RadioChannel], TapService):
 
 def main(arguments: list[str]) -> int:
     """Run the medium; return the exit code."""
-    return serve(arguments, "emulation.media.tap", load, TapMedium)
+    return serve(arguments, "emulation.media.tap", TapConfig, TapMedium)
 
 
 if __name__ == "__main__":

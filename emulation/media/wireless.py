@@ -35,7 +35,7 @@ from emulation.media.device import DeviceError, Tap
 from emulation.media.monitors import Monitors
 from emulation.media.service import serve
 from emulation.media.taps import TapService
-from emulation.media.wireless_config import NodeConfig, WirelessConfig, load
+from emulation.media.wireless_config import NodeConfig, WirelessConfig
 from emulation.media.wireless_requests import Requests
 from emulation.wifi.layer2_update import layer2_update
 from emulation.wifi.network import Network
@@ -204,7 +204,7 @@ def _netns(pid: int) -> int | None:
 
 def main(arguments: list[str]) -> int:
     """Run the medium; return the exit code."""
-    return serve(arguments, "emulation.media.wireless", load, WirelessMedium)
+    return serve(arguments, "emulation.media.wireless", WirelessConfig, WirelessMedium)
 
 
 if __name__ == "__main__":

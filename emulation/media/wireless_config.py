@@ -8,8 +8,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from capture.process import PriorityName
-from emulation.media.config import MediumConfig, load_as
+from emulation.media.config import MediumConfig, ProcessConfig
 from emulation.radio.spec import RadioSpec, UnitDisk
 from emulation.wifi.settings import AssociationRule, WlanSettings
 
@@ -25,7 +24,7 @@ class NodeConfig(MediumConfig):
     position: tuple[float, float] | tuple[float, float, float] = (0.0, 0.0)
 
 
-class WirelessConfig(MediumConfig):
+class WirelessConfig(ProcessConfig):
     """The whole configuration.
 
     `radio` has what all radios share; standard, frequency, power, gain and range are set for each
@@ -46,8 +45,6 @@ class WirelessConfig(MediumConfig):
     captures: Path | None = Field(default=None, description="folder for captures of monitors")
     mtu: int = Field(default=1500, ge=68, le=65_521)
     ipv6: bool = Field(default=True, description="leave IPv6 on in the nodes")
-    priority: PriorityName = "round-robin"
-    parent: int | None = Field(default=None, description="process that must be alive")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -68,8 +65,3 @@ class WirelessConfig(MediumConfig):
             if radio.node not in names:
                 raise ValueError(f"{radio.interface}: there is no node {radio.node}")
         return self
-
-
-def load(path: Path) -> WirelessConfig:
-    """Read a configuration.  Raises `TapError`."""
-    return load_as(WirelessConfig, path)

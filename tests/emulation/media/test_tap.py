@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from emulation.media.config import TapError, load
+from emulation.media.config import TapConfig, TapError, load
 from emulation.media.control import ControlError, request
 from emulation.media.tap import is_routing
 from emulation.radio.spec import RadioSpec
@@ -371,6 +371,6 @@ def test_malformed_configurations_are_explained(tmp_path: Path, text: str, reaso
     path = tmp_path / "config.json"
     path.write_text(text)
     with pytest.raises(TapError, match=reason):
-        load(path)
+        load(TapConfig, path)
     with pytest.raises(TapError, match="cannot read"):
-        load(tmp_path / "none.json")
+        load(TapConfig, tmp_path / "none.json")

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from emulation.media.config import TapError
+from emulation.media.config import TapError, load
 from emulation.media.control import ControlError, request
-from emulation.media.wireless_config import load
+from emulation.media.wireless_config import WirelessConfig
 from emulation.network.processes import await_condition
 from tests.emulation.media.tap_stations import (
     Station,
@@ -242,7 +242,7 @@ def test_a_wrong_configuration_is_refused(
     station = Station("sta1", 1, "sta1-wlan0", "02:00:00:00:00:01", "10.0.0.1")
     radios = changes.pop("radios", [{}])
     with pytest.raises(TapError, match=message):
-        load(_config(tmp_path, radios, [station], **changes))
+        load(WirelessConfig, _config(tmp_path, radios, [station], **changes))
 
 
 @pytest.mark.root
