@@ -26,6 +26,7 @@ from emulation.mn.switches import (
     switch_options,
 )
 from emulation.mn.unavailable import Unavailable
+from emulation.network.switches import CONTROLLER_PORT
 
 LEAST_SCAN: Final = 1.0
 """Least seconds between two background scans; scripts may ask for 0."""
@@ -35,8 +36,6 @@ FURTHER_PARAMS: Final = MappingProxyType({"band": 20, "freq": 2.4, "ieee80211w":
 """Parameters that nodes have in Mininet-WiFi, and that have no effect here."""
 BRIDGE_OPTIONS: Final = ("failMode", "protocols", "stp", "dpid", "inband", "reconnectms")
 """Options of an access point that Mininet's bridges take."""
-FIRST_PORT: Final = 6653
-"""Port of a controller, unless another open network has one there."""
 
 
 class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
@@ -341,7 +340,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             others = {
                 other.port for net in self.opened if net is not self for other in net.controllers
             }
-            params.setdefault("port", next(n for n in count(FIRST_PORT) if n not in others))
+            params.setdefault("port", next(n for n in count(CONTROLLER_PORT) if n not in others))
         return super().addController(name, fitting, **params)
 
     def addNAT(

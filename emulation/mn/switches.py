@@ -19,10 +19,10 @@ from mininet.node import Controller, OVSSwitch, RemoteController
 from emulation.mn.session import ScriptError, Session
 from emulation.network.openvswitch import NEEDED, THREADS, OpenVSwitch, SwitchError, installed
 from emulation.network.processes import accepts_connections, await_condition
-from emulation.network.switches import controller
+from emulation.network.switches import CONTROLLER_PORT, controller
 from nodeapp.installation import PROJECT
 
-PORTS: Final = (6653, 6633)
+PORTS: Final = (CONTROLLER_PORT, 6633)
 """TCP ports of OpenFlow: IANA's, and the one used before it."""
 MANAGERS: Final = ("ryu-manager", "osken-manager")
 READY: Final = 20.0

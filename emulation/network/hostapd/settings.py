@@ -17,13 +17,12 @@ from typing import Final
 from emulation.radio import channel_plan
 from emulation.radio.airtime import DSSS_RATES, OFDM_BASIC, OFDM_RATES, Rate
 from emulation.radio.spec import RadioSpec
+from emulation.wifi.settings import MAX_SSID
 
 BEACON_INTERVAL: Final = 100
 """Time units of 1,024 µs between beacons, as is usual for access points."""
 ALWAYS_DBM: Final = -30
 """Signal of a station's access point below which it looks for a better one: nearly any."""
-MAX_SSID: Final = 32
-"""Bytes (802.11-2016, 9.4.2.2)."""
 
 
 class SettingsError(ValueError):
