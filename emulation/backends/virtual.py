@@ -108,12 +108,11 @@ def simulate(
     try:
         simulation = Simulation(scenario, recorder, failed=defects)
     except Exception as error:
-        defect = defects.all.record()
         problems = defects.all.problems() or [f"the run failed: {error}"]
-        record(ended="failed", wall_seconds=0.0, problems=problems, defects=defect)
-        if defect is None and not isinstance(error, ParameterError | ProtocolError):
-            raise
-        raise BackendError(problems[0] if defect else str(error)) from None
+        record(ended="failed", wall_seconds=0.0, problems=problems, defects=defects.all.record())
+        if isinstance(error, ParameterError | ProtocolError):
+            raise BackendError(str(error)) from None
+        raise
     record(ended="running", wall_seconds=0.0, problems=[])
     log = LossLog(folder.losses, EPOCH_NS, event_kinds())
     simulation.channel.log_losses(log)
@@ -126,11 +125,10 @@ def simulate(
     except KeyboardInterrupt:
         ended = "interrupted"
         raise
-    except ProtocolError as error:  # of a node that came back
-        problems.append(f"the run failed: {error}")
-        raise BackendError(str(error)) from None
     except Exception as error:
         problems.append(f"the run failed: {error}")
+        if isinstance(error, ProtocolError):  # of a node that came back
+            raise BackendError(str(error)) from None
         raise
     finally:
         log.close()
