@@ -39,6 +39,12 @@ MAX_PREDICATES: Final = 64
 """Most predicates in a filter."""
 
 
+def check_length(body: bytes, most: int) -> None:
+    """Raise `EventError` for a body of more than `most` bytes."""
+    if len(body) > most:
+        raise EventError(f"{len(body)} bytes when encoded; a datagram holds {most}: shorten it")
+
+
 def check_attributes(attributes: object) -> dict[str, Value]:
     """Return `attributes` if they are names with allowed values; raises `EventError` if not."""
     if not isinstance(attributes, dict):

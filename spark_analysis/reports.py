@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from emulation.backends.base import BackendError
 from emulation.scenario.runfolder import Run
 from emulation.whole import write_text
-from nodeapp.pubsub.registry import ProtocolError, has_parameters
+from nodeapp.pubsub.registry import ProtocolError, check_loads
 from spark_analysis.analysis import analyse_runs, read_runs
 from spark_analysis.captures.files import captures_in
 from spark_analysis.captures.materialise import recorded
@@ -124,7 +124,7 @@ def _analysable(
                     f"{other.path} and {run.path} have the same name, and the first is analysed: "
                     "rename one of them"
                 )
-            has_parameters(run.scenario.protocol.name, object)  # loads it, as measures do
+            check_loads(run.scenario.protocol.name)
             if recorded(run) is None and not captures_in(run.captures):
                 run = _run_again(run, progress)
             if recorded(run) is None and not captures_in(run.captures):

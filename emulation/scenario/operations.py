@@ -12,7 +12,15 @@ from typing import Final
 from emulation.errors import ScenarioError
 from emulation.scenario.scenario import ProtocolSpec
 from emulation.workloads.base import Operation
-from nodeapp.events import MAX_EVENT, TOPIC, Event, Filter, Subscription, check_attributes
+from nodeapp.events import (
+    MAX_EVENT,
+    TOPIC,
+    Event,
+    Filter,
+    Subscription,
+    check_attributes,
+    check_length,
+)
 from nodeapp.predicates import EventError, type_of
 from nodeapp.pubsub.base import Route, Service
 from nodeapp.wire import MAX_BODY, WireError, encode_body
@@ -56,7 +64,7 @@ class _Checker:
                 if not isinstance(topic, str):
                     raise EventError('needs a topic: event={"topic": "traffic"}')
                 type_of(topic)
-                _check_length(encode_body(topic), MAX_BODY)
+                check_length(encode_body(topic), MAX_BODY)
             case "navigate":
                 values = operation.event.values()
                 if operation.event.keys() != set(Route._fields) or str in map(type, values):
@@ -75,7 +83,7 @@ class _Checker:
                 length += len(value)
         if is_new or length > LONG or operation.policy:
             policy = Filter.decode(operation.policy) if operation.policy else None
-            _check_length(Event(1, 1, event, policy).encode(), MAX_EVENT)
+            check_length(Event(1, 1, event, policy).encode(), MAX_EVENT)
         if is_new:
             foreign = self._service.foreign(event, self._protocol.parameters)
             if foreign:
@@ -93,7 +101,7 @@ class _Checker:
             return
         self._seen.add(as_text)
         pattern = Filter.decode(wanted)
-        _check_length(Subscription(pattern, attributes).encode(), MAX_BODY)
+        check_length(Subscription(pattern, attributes).encode(), MAX_BODY)
         unfit = self._service.unfit(wanted)
         if unfit:
             raise ScenarioError(f"{unfit}, or choose a workload that does, like --workload topic")
@@ -105,8 +113,3 @@ class _Checker:
             f"{self._protocol.name} finds subscribers by topic: give {what} a topic, or choose a "
             "workload that does, like --workload topic"
         )
-
-
-def _check_length(body: bytes, most: int) -> None:
-    if len(body) > most:
-        raise EventError(f"{len(body)} bytes when encoded; a datagram holds {most}: shorten it")

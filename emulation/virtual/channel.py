@@ -102,7 +102,7 @@ class Channel:
     def listen(self, node: int, hand: Hand) -> bool:
         """Have `hand` called with packets for others that a node decodes.
 
-        Return False where none arrive: behind a switch or an access point.  All nodes give the same
+        Return False if none arrive, as behind a switch or an access point.  All nodes give the same
         `hand`, before time passes.
         """
         return False

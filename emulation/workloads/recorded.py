@@ -46,6 +46,7 @@ from nodeapp.events import (
     Filter,
     Subscription,
     check_attributes,
+    check_length,
     parse_attributes,
 )
 from nodeapp.parameters import Param
@@ -314,7 +315,7 @@ def _whole(key: str, value: object, least: int) -> int:
 def _subscribe(values: Mapping[str, Any]) -> dict[str, Any]:
     wanted = _filter("filter", values.get("filter", []))
     attributes = _attributes("client_attributes", values.get("client_attributes", {}))
-    _check_body(Subscription(wanted, attributes).encode(), MAX_BODY)
+    check_length(Subscription(wanted, attributes).encode(), MAX_BODY)
     return {"filter": _predicates(wanted), "client_attributes": attributes}
 
 
@@ -331,7 +332,7 @@ def _publish(values: Mapping[str, Any]) -> dict[str, Any]:
     if size > MAX_EVENT:
         raise ValueError(f"size {size} is more than a datagram holds: {MAX_EVENT}")
     bare = Event(1, 1, event, policy if policy.predicates else None)
-    _check_body(bare.encode(), MAX_EVENT)
+    check_length(bare.encode(), MAX_EVENT)
     return {"event": event, "policy": _predicates(policy), "size": size}
 
 
@@ -339,13 +340,8 @@ def _advertise(values: Mapping[str, Any]) -> dict[str, Any]:
     event = _attributes("event", values.get("event", {}))
     if event.keys() != {TOPIC} or not isinstance(event[TOPIC], str):
         raise ValueError('advertise needs only a topic: "event": {"topic": "traffic"}')
-    _check_body(encode_body(event[TOPIC]), MAX_BODY)
+    check_length(encode_body(event[TOPIC]), MAX_BODY)
     return {"event": event}
-
-
-def _check_body(body: bytes, most: int) -> None:
-    if len(body) > most:
-        raise ValueError(f"{len(body)} bytes when encoded; a datagram holds {most}: shorten it")
 
 
 _FIELDS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {

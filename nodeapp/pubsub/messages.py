@@ -196,6 +196,6 @@ def _subscriber(entry: Any, now: float) -> Subscriber:
 
 
 def is_refresh(node: Any, stamp: Any, age: Any, x: Any, y: Any) -> bool:
-    """Return whether decoded values are a node, stamp and age of its refresh, and where it was."""
+    """Return whether decoded values are a node, its position, and stamp and age of its refresh."""
     whole = is_whole(node, 1, BROADCAST - 1) and is_whole(stamp, 0, MAX_STAMP)
     return whole and is_whole(age, 0, 2**40) and isinstance(x, float) and isinstance(y, float)

@@ -177,6 +177,12 @@ def service_of(name: str) -> type[Service]:
     return SYSTEMS[name].service if name in SYSTEMS else Service
 
 
+def check_loads(name: str) -> None:
+    """Raise `ProtocolError` if protocol `name` is registered and cannot be loaded."""
+    if name in SYSTEMS:
+        SYSTEMS[name].parameters  # noqa: B018  which imports it
+
+
 def has_parameters(name: str, declaration: type[Any]) -> bool:
     """Return whether protocol `name` is registered and has all parameters of a dataclass."""
     return name in SYSTEMS and issubclass(SYSTEMS[name].parameters, declaration)

@@ -234,11 +234,11 @@ def test_problems_of_run_and_captures_are_listed_once(tmp_path: Path) -> None:
 def test_a_run_whose_protocol_cannot_be_loaded_is_refused(
     run: MadeUpRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> bool:
+    def broken(_: str) -> None:
         raise ProtocolError("nodeapp/pubsub/gossip.py:7 cannot be loaded")
 
     run.read.folder.begin(run.read.scenario)
-    monkeypatch.setattr(report, "has_parameters", broken)
+    monkeypatch.setattr(report, "check_loads", broken)
     with pytest.raises(AnalysisError, match=r"gpsr: nodeapp/pubsub/gossip\.py:7 cannot be"):
         report._analysable([run.read.path], lambda *_: None)
 
