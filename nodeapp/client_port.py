@@ -166,9 +166,8 @@ class ClientTable:
 
     def _unsubscribe(self, frame: Frame, client: Address) -> None:
         if frame.sequence:
-            if frame.sequence not in self._clients.get(client, {}):
-                raise RefusedError(f"there is no subscription {frame.sequence} to end")
-            self._end(client, frame.sequence)
+            if frame.sequence in self._clients.get(client, {}):  # else it is a repetition
+                self._end(client, frame.sequence)
             return
         wanted = Filter.decode(wire.decode_body(frame.body))
         ended = [

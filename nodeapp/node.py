@@ -487,7 +487,7 @@ async def run(options: NodeOptions) -> None:
         if options.mqtt:
             from nodeapp.mqtt.front import Front  # mqtt5 need not be installed
 
-            node.front = await Front.open(options.node_id)
+            node.front = await Front.open(options.node_id, wildcards=not node.service.needs_topic)
         await node.ended
     except EndedError as error:
         raise NodeError(str(error)) from None

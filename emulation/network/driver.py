@@ -273,14 +273,11 @@ class Driver:
 
     def _acknowledged(self, pending: _Pending, frame: Frame) -> None:
         refusal = decode_body(frame.body)
-        action = pending.operation.action
-        if refusal is not None and action == "unsubscribe" and self._was_down(pending):
-            return  # a restarted node app has nothing to end
         if refusal is not None and pending.attempt < pending.attempts and self._was_down(pending):
             self._waiting[pending.number] = pending  # it starts: it may have no position yet
         elif refusal is not None:
             self._problem(pending.operation, f"was refused: {refusal}")
-        elif action == "subscribe":
+        elif pending.operation.action == "subscribe":
             self._tokens += 1
             operation = pending.operation
             self._renewals[operation.node, operation.subscription] = self._tokens

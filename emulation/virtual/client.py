@@ -67,9 +67,7 @@ class WorkloadClient:
             if attempt < ATTEMPTS:
                 self._clock.call_later(RETRY, self._perform, operation, attempt + 1)
             return
-        if attempt == 1 or operation.action != "unsubscribe":
-            # A restarted node app has nothing to end, and says so.
-            self._waiting[self._token] = operation
+        self._waiting[self._token] = operation
         datagram = request(operation, self._token).encode()
         self._record(host, datagram, to_client=False)
         try:

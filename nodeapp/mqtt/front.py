@@ -10,7 +10,7 @@ from typing import Any, Final
 from mqtt5 import DisconnectReasonCode
 
 from nodeapp.mqtt import packets, version311
-from nodeapp.mqtt.connection import Connection
+from nodeapp.mqtt.connection import Connection, abort_later
 from nodeapp.mqtt.uplink import Uplink
 from nodeapp.pubsub.base import EndedError
 
@@ -24,15 +24,17 @@ log = logging.getLogger("nodeapp")
 class Front:
     """The broker at a node."""
 
-    def __init__(self, node: int) -> None:
+    def __init__(self, node: int, *, wildcards: bool) -> None:
+        """`wildcards`: the node's protocol has more than topics."""
         self._uplink = Uplink(node)
+        self._wildcards = wildcards
         self._connections: dict[str, Connection] = {}
         self._server: Any = None
 
     @classmethod
-    async def open(cls, node: int) -> Front:
+    async def open(cls, node: int, *, wildcards: bool) -> Front:
         """Return the front of a node, which serves.  Raises `EndedError`."""
-        front = cls(node)
+        front = cls(node, wildcards=wildcards)
         await front._uplink.open()
         try:
             front._server = await asyncio.start_server(front._connected, "127.0.0.1", PORT)
@@ -63,7 +65,8 @@ class Front:
         try:
             head, version = await packets.first_bytes(reader)
             if version in (packets.VERSION, version311.VERSION):
-                await self._serve(Connection(self._uplink, self._enter, head, reader, writer))
+                streams = head, reader, writer
+                await self._serve(Connection(self._uplink, self._enter, self._wildcards, *streams))
             else:
                 writer.write(version311.refusal(UNACCEPTABLE))
         except packets.ForeignError as error:
@@ -72,6 +75,8 @@ class Front:
             pass
         finally:
             writer.close()
+            # Its client may have gone without reading what is left.
+            abort_later(writer.transport)
 
     async def _serve(self, connection: Connection) -> None:
         try:

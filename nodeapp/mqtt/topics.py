@@ -30,6 +30,7 @@ from typing import Any, Final
 from nodeapp.events import MAX_EVENT, TOPIC, Event, Filter
 from nodeapp.installation import setup_with
 from nodeapp.predicates import EventError, Predicate
+from nodeapp.pubsub.fields import is_plain
 
 QOS: Final = "qos"
 """The attribute with the quality of service at which a message was published."""
@@ -114,8 +115,10 @@ def is_topic(topic: str) -> bool:
 
 
 def _is_name(text: object) -> bool:
-    """Return whether something is the name of a topic (section 4.7.3)."""
-    return isinstance(text, str) and text != "" and _is_text(text) and not WILDCARDS & set(text)
+    """Return whether something is the name of a topic (sections 1.5.4, 4.7.3)."""
+    if not isinstance(text, str) or not text or WILDCARDS & set(text):
+        return False
+    return _is_text(text) and is_plain(text)
 
 
 def event_of(publisher: int, sequence: int, message: MqttMessage) -> Event:

@@ -85,6 +85,7 @@ class Uplink(asyncio.DatagramProtocol):
 
     def close(self) -> None:
         """End; the node app forgets what is not renewed."""
+        self._filters.clear()  # connections end later, and would ask it to end theirs
         for task in self._work:
             task.cancel()
         if self._transport is not None:

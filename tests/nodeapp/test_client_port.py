@@ -132,7 +132,7 @@ def test_refusals_say_why() -> None:
     assert desk.publish("traffic", 1, publisher=7) == "this is node 1, not 7"
     assert "numbered from 1" in str(desk.publish("traffic", 0))
     assert "numbered from 1" in str(desk.subscribe("traffic", 0))
-    assert "no subscription 8" in str(desk.ask(Frame(ClientKind.UNSUBSCRIBE, 1, 0, 0, 8, hops=0)))
+    assert desk.ask(Frame(ClientKind.UNSUBSCRIBE, 1, 0, 0, 8, hops=0)) is None, "sent twice"
     assert desk.local() == 0
     desk.node.clients.closed = "not yet"
     assert desk.subscribe("traffic") == "not yet"

@@ -113,7 +113,7 @@ def test_properties_that_are_none_are_left_out(text: str) -> None:
     assert message_of(Event(1, 1, {"topic": "a", "mqtt5": 3})) == MqttMessage("a", b"")
 
 
-@pytest.mark.parametrize("topic", ["", "a/+", "#", "$SYS/load", "a\0b"])
+@pytest.mark.parametrize("topic", ["", "a/+", "#", "$SYS/load", "a\0b", "a\tb", "a\x7f", "\ufffe"])
 def test_other_topics_are_refused(topic: str) -> None:
     with pytest.raises(EventError, match="no topic to publish on"):
         event_of(1, 1, MqttMessage(topic, b""))
@@ -124,7 +124,9 @@ def test_a_message_must_fit_an_event() -> None:
         event_of(1, 1, MqttMessage("a", bytes(MAX_EVENT)))
 
 
-@pytest.mark.parametrize("attributes", [{}, {"topic": 3}, {"topic": "a/#"}, {"topic": ""}])
+@pytest.mark.parametrize(
+    "attributes", [{}, {"topic": 3}, {"topic": "a/#"}, {"topic": ""}, {"topic": "a\tb"}]
+)
 def test_events_without_such_a_topic_are_no_messages(attributes: dict[str, int | str]) -> None:
     assert message_of(Event(1, 1, attributes)) is None
     assert message_of(Event(1, 1, {"topic": "a", "qos": 7})) == MqttMessage("a", b"")

@@ -133,3 +133,17 @@ def test_a_subscription_that_ends_while_others_are_renewed_is_not_renewed(
         task.cancel()
 
     asyncio.run(asyncio.wait_for(scenario(), 20.0))
+
+
+def test_at_the_nodes_end_nobody_is_asked_any_more() -> None:
+    async def scenario() -> None:
+        uplink, client = Uplink(1), MessageKeeper()
+        node = AgreeableNode(uplink)
+        assert await uplink.follow("a", client, QUALITY_0) is None
+        uplink.close()
+        node.requests.clear()
+        uplink.forget(client)
+        await asyncio.sleep(0.01)
+        assert not node.requests
+
+    asyncio.run(scenario())
