@@ -33,6 +33,8 @@ AUTH: Final = "auth"
 """The setting that chooses how nodes authenticate each other's frames."""
 MQTT: Final = "mqtt"
 """The setting by which nodes serve clients of MQTT."""
+TLS: Final = "tls"
+"""What users may look for among the settings of systems that have it."""
 _FAILS: Final = Parameter(
     FAULTS, str, "", help="what fails, in the form of --fault; ';' between several"
 )
@@ -95,25 +97,28 @@ class ScenarioSettings:
             scenario = topo.scenario(self.protocol, self.workload, texts_of(self.faults))
         except ValidationError as error:  # of an operation, or of the scenario
             raise ScenarioError(f"{error.title.lower()}: {first_problem(error)}") from None
-        name, parameters = self.protocol.name, self.protocol.parameters
-        service, environment = SYSTEMS[name].service, scenario.environment()
         if self.auth != _SEALS.default:
-            if service.ports:
-                raise ScenarioError(f"{UNSEALED.format(name)}: leave out {AUTH}")
             scenario = scenario.model_copy(update={AUTH: self.auth})
         if self.mqtt:
             scenario = scenario.model_copy(update={MQTT: self.mqtt})
-        missing = (
-            obstacle(name, environment) or service.misfit(environment, parameters) or clash(name)
-        )
-        if missing:
-            raise ScenarioError(missing)
-        if scenario.contacts is not None and service.needs_places:
-            raise ScenarioError(
-                f"{name} routes to places, and contacts have none: choose another protocol"
-            )
-        check_operations(scenario.workload, self.protocol, service)
+        check_served(scenario)
         return scenario
+
+
+def check_served(scenario: Scenario) -> None:
+    """Raise `ScenarioError` if its protocol cannot work there, or serve the workload."""
+    name, parameters = scenario.protocol.name, scenario.protocol.parameters
+    service, environment = SYSTEMS[name].service, scenario.environment()
+    if scenario.auth != _SEALS.default and service.ports:
+        raise ScenarioError(f"{UNSEALED.format(name)}: leave out {AUTH}")
+    missing = obstacle(name, environment) or service.misfit(environment, parameters) or clash(name)
+    if missing:
+        raise ScenarioError(missing)
+    if scenario.contacts is not None and service.needs_places:
+        raise ScenarioError(
+            f"{name} routes to places, and contacts have none: choose another protocol"
+        )
+    check_operations(scenario.workload, scenario.protocol, service)
 
 
 class ScenarioParameters:
@@ -206,4 +211,7 @@ class ScenarioParameters:
                 f"{unknown!r} is a parameter of the workload {self._choice.default}, which "
                 f"{self._names[2]} replaces: leave it out; {there}"
             )
+        protocol = self._names[1]
+        if unknown == TLS and SYSTEMS[protocol].service.ports:
+            raise ScenarioError(f"{protocol} runs without TLS, so that captures show its events")
         raise ScenarioError(f"no parameter {unknown!r}{suggestion(unknown, known)}; {there}")

@@ -240,7 +240,12 @@ class Middleware(Service):
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not self._closing:
+        if error is not None:
+            self.failed(error)
+
+    def failed(self, error: BaseException) -> None:
+        """Report an error; an `EndedError` ends the node."""
+        if not self._closing:
             context = {"message": f"{self.name} failed", "exception": error}
             self.loop.call_exception_handler(context)
 

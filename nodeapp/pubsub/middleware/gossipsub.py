@@ -8,7 +8,7 @@ and again while they are not connected.
 The library numbers a node's messages from the second at which it starts: a node that starts again
 after more than one event a second uses numbers anew, and its peers drop those for two minutes.
 
-The library needs trio, which gets a thread of its own.
+The library needs trio, which gets a thread of its own; that ends with the process.
 """
 
 from __future__ import annotations
@@ -81,10 +81,7 @@ class GossipSub(Middleware):
         try:
             trio.run(self._peer)
         except BaseException as error:  # noqa: BLE001  it is raised where the node sees it
-            self._in_loop(self._fail, f"{self.name}: {_first(error)}")
-
-    def _fail(self, reason: str) -> None:
-        self.spawn(_end(reason))
+            self._in_loop(self.failed, EndedError(f"{self.name}: {_first(error)}"))
 
     def _in_loop(self, call: Callable[..., object], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
@@ -119,6 +116,8 @@ class GossipSub(Middleware):
             background_trio_service(router),
             trio.open_nursery() as nursery,
         ):
+            if not peer.get_network().listeners:  # the library goes on without
+                raise OSError(f"cannot listen on TCP port {PORT}: is it in use?")
             await pubsub.wait_until_ready()
             for node in _dialled(own, self.parameters.connections):
                 nursery.start_soon(_keep_connected, peer, node)
@@ -154,13 +153,6 @@ class GossipSub(Middleware):
 
     def carry(self, topic: str, payload: bytes) -> None:
         self._order(self._pubsub.publish, topic, payload)
-
-    def disconnect(self) -> None:
-        """Its thread ends with the process, and so do its connections."""
-
-
-async def _end(reason: str) -> None:
-    raise EndedError(reason)
 
 
 def _first(error: BaseException) -> str:

@@ -21,9 +21,12 @@ from nodeapp.addressing import address_of
 from nodeapp.host import Host
 from nodeapp.parameters import Param
 from nodeapp.pubsub.base import Environment, RefusedError
+from nodeapp.pubsub.fields import is_plain
 from nodeapp.pubsub.middleware.base import UNCONNECTED, Middleware, MiddlewareParameters
 
 PORT: Final = 1883
+SLASHES: Final = 200
+"""Most slashes in a topic: Mosquitto ends the connection of a client with more."""
 RECONNECT: Final = 5
 """Seconds between attempts to connect, at most; paho's default is 120, minutes of a run."""
 
@@ -148,12 +151,15 @@ class Mqtt(Middleware):
             self._left.add(topic)
 
     def carry(self, topic: str, payload: bytes) -> None:
-        if self._client.publish(topic, payload, self.parameters.qos).rc:
+        sent = self._client.publish(topic, payload, self.parameters.qos)
+        if sent.rc and self.parameters.qos == 0:  # at others it waits for a connection
             self.counters[UNCONNECTED] += 1
 
     def check_name(self, topic: str) -> None:
-        if not topic or set(topic) & set("+#\0") or topic[0] == "$":
-            raise RefusedError(f"{topic!r} is no topic of MQTT: leave out +, # and a leading $")
+        fits = is_plain(topic) and topic.count("/") <= SLASHES
+        if not topic or not fits or set(topic) & set("+#\0") or topic[0] == "$":
+            what = f"leave out +, #, control characters, a leading $; at most {SLASHES} slashes"
+            raise RefusedError(f"{topic[:50]!r} is no topic of Mosquitto: {what}")
 
     def disconnect(self) -> None:
         if self._client is not None:

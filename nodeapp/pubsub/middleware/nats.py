@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import re
 from typing import Any, Final
 
 from nodeapp.addressing import address_of
@@ -21,6 +23,11 @@ CLUSTER: Final = 6222
 ATTEMPTS: Final = 100
 """Attempts to connect to the node's own server, `PAUSE` seconds apart."""
 PAUSE: Final = 0.1
+MAX_SUBJECT: Final = 4000
+"""Bytes of a subject: the server ends the connection at a line of more than 4,096."""
+_BARRED: Final = re.compile(r"[\0-\x20\x7f-\x9f*>]")
+
+log = logging.getLogger("nodeapp")
 
 
 class Nats(Middleware):
@@ -57,13 +64,23 @@ class Nats(Middleware):
                 f"nats://{own}:{PORT}",
                 max_reconnect_attempts=ATTEMPTS,
                 reconnect_time_wait=PAUSE,
-                error_cb=self._ignore,
+                error_cb=self._note,
+                closed_cb=self._closed,
             )
         except (Error, OSError) as error:
             raise EndedError(f"nats-server does not answer on TCP port {PORT}: {error}") from None
 
-    async def _ignore(self, error: Exception) -> None:
-        """The server is not up yet: the client tries again."""
+    async def _note(self, error: Exception) -> None:
+        """Take an error of the client: in our own code, or of a connection that it makes again."""
+        from nats.errors import Error
+
+        if not isinstance(error, Error | OSError):
+            self.failed(error)
+        elif self._client is not None:  # else the server is not up yet
+            log.info("nats: %s", error)
+
+    async def _closed(self) -> None:
+        self.failed(EndedError("nats-server has turned its client away"))
 
     def ready(self) -> bool:
         return bool(self._client.is_connected)
@@ -84,8 +101,10 @@ class Nats(Middleware):
         self.spawn(self._client.publish(topic, payload))
 
     def check_name(self, topic: str) -> None:
-        if not all(topic.split(".")) or set(topic) & set("*> \t\r\n"):
-            raise RefusedError(f"{topic!r} is no subject of NATS: leave out *, > and spaces")
+        long = len(topic.encode()) > MAX_SUBJECT
+        if long or not all(topic.split(".")) or _BARRED.search(topic):
+            what = f"leave out *, >, spaces, control characters; at most {MAX_SUBJECT:,} bytes"
+            raise RefusedError(f"{topic[:50]!r} is no subject of NATS: {what}")
 
     def disconnect(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended

@@ -78,7 +78,7 @@ class ZeroMq(Middleware):
 
     async def _receive(self) -> None:
         while True:
-            _, payload = await self._subscriber.recv_multipart()
+            *_, payload = await self._subscriber.recv_multipart()
             self.arrived(payload)
 
     async def _count(self, monitor: Any) -> None:

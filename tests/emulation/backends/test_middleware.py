@@ -141,13 +141,35 @@ def test_events_go_over_two_hops(name: str, settings: dict[str, Any], tmp_path: 
     assert PACKAGES[name] | beneath <= {*record.versions}
 
 
-def roaming(**settings: Any) -> Scenario:
+@pytest.mark.root
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("zenoh", {"role": "peer"}), ("dds", {"discovery": "multicast", "advertise": True})],
+)
+def test_without_routing_events_reach_neighbours_alone(
+    name: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """Peers of Zenoh relay nothing, and what DDS says to all is heard by those who are near."""
+    settings |= {"routing": "none"}
+    needs(name, settings)
+    scene = scenario(name, **settings)
+    nearer = scene.workload[0].model_copy(update={"node": 2})
+    scene = scene.model_copy(update={"workload": (nearer, *scene.workload)})
+    folder = RunFolder.create(tmp_path, scene)
+    TapBackend().execute(scene, folder, Recorded())
+    assert sends(folder.captures / "sta2-wlan0.pcap") >= 5
+    assert sends(folder.captures / "sta3-wlan0.pcap") == 0
+
+
+def roaming() -> Scenario:
     """Two stations behind access points; who subscribes walks from the first to the fourth.
 
-    The broker is that of the first access point.
+    The walker's broker is at the first access point, the publisher's at the fourth.
     """
-    few = {"side": 2, "nodes": 2, "topics": 1, "publishers": 1, "subscribers": 1, "speed": 0}
-    made = make_scenario("mesh_grid", "mqtt", seed=1, duration=30.0, settings=few | settings)
+    few: dict[str, Any] = {"side": 2, "nodes": 2, "topics": 1, "publishers": 1, "subscribers": 1}
+    few |= {"speed": 0, "brokers": "1,4"}
+    made = make_scenario("mesh_grid", "mqtt-bridged", seed=1, duration=30.0, settings=few)
     publisher, walker = made.stations
     ends = [made.access_points[index].position for index in (0, 3)]
     walk = [Waypoint(2.0, *ends[0]), Waypoint(6.0, *ends[1])]
@@ -255,6 +277,25 @@ def test_a_routing_daemon_that_ends_is_named_with_its_last_words(
         TapBackend().execute(scene, RunFolder.create(tmp_path, scene), Recorded())
 
 
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_run_begins_without_the_routes_that_are_not_found_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs("mqtt", {})
+    stub = tmp_path / "bin" / "babeld"
+    stub.parent.mkdir()
+    stub.write_text("#!/bin/sh\nexec sleep 60\n")
+    stub.chmod(0o755)
+    monkeypatch.setenv("PATH", str(stub.parent), prepend=":")
+    monkeypatch.setattr("emulation.backends.realtime.node_apps.CONNECTING", 0.1)
+    monkeypatch.setattr(routing, "CONVERGENCE", 0.3)
+    observer, scene = Recorded(), scenario("mqtt", routing="babel")
+    TapBackend().execute(scene, RunFolder.create(tmp_path, scene), observer)
+    late = "babel has not found all routes within 0.3 s: those of sta1, sta2, sta3 are incomplete"
+    assert late in observer.problems
+
+
 def test_the_virtual_backend_refuses_in_one_line(tmp_path: Path) -> None:
     scene = scenario("mqtt")
     with pytest.raises(BackendError, match=r"^mqtt is a program .* use --backend tap or machine$"):
@@ -293,6 +334,13 @@ def test_what_is_not_installed_is_told_before_the_run(
 def test_frames_that_nobody_seals_are_not_said_to_be_sealed() -> None:
     with pytest.raises(ScenarioError, match=r"^mqtt has sockets of its own.*: leave out auth$"):
         scenario("mqtt", auth="psk")
+
+
+def test_there_is_no_tls() -> None:
+    with pytest.raises(ScenarioError, match=r"^mqtt runs without TLS, so that captures show"):
+        scenario("mqtt", tls="true")
+    with pytest.raises(ScenarioError, match=r"^no parameter 'tls'"):
+        scenario("flooding", tls="true")
 
 
 def test_a_workload_that_filters_by_content_is_refused_at_once() -> None:

@@ -150,8 +150,13 @@ def test_a_topic_that_the_system_refuses_leaves_nothing() -> None:
     [
         ("mqtt", "a/#"),
         ("mqtt", "$a"),
+        ("mqtt", "a\tb"),
+        ("mqtt", "\ufffe"),
+        ("mqtt", "/" * 201),
         ("mqtt-bridged", "a+"),
         ("nats", "a b"),
+        ("nats", "a\x0bb"),
+        ("nats", "a" * 5000),
         ("zenoh", "a//b"),
         ("dds", "a b"),
         ("dds", "DCPSTopic"),
@@ -164,6 +169,8 @@ def test_each_system_knows_its_topics(name: str, topic: str) -> None:
         assert issubclass(service, Middleware)
         node = service(Listener(), FIELD, typed(name, {}))
         node.check_name("a")
+        if name in {"mqtt", "nats"}:
+            node.check_name("東京\u3000x")
         with pytest.raises(RefusedError, match="is no "):
             node.check_name(topic)
 

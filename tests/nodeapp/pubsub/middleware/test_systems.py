@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
+import socket
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from nodeapp.pubsub.base import EndedError
 from nodeapp.pubsub.middleware.base import Middleware
 from nodeapp.pubsub.middleware.dds import Dds
 from nodeapp.pubsub.middleware.mqtt import Mqtt, MqttBridged
+from nodeapp.pubsub.middleware.nats import Nats
 from nodeapp.pubsub.middleware.zeromq import ZeroMq
-from nodeapp.pubsub.registry import typed
+from nodeapp.pubsub.registry import MIDDLEWARE, typed
 from tests.nodeapp.pubsub.middleware.test_base import FIELD, Listener
+
+OWN: Final = "127.9.9.9"
+"""An address of this machine that nothing else uses."""
 
 
 def with_system(kind: type[Middleware], work: Callable[[Any], None], **settings: str) -> None:
@@ -70,6 +79,82 @@ def test_dds_passes_over_what_only_says_that_a_writer_went() -> None:
         assert passed == [b"a", b"b"]
 
     with_system(Dds, work)
+
+
+@pytest.mark.parametrize(
+    ("name", "port"),
+    [
+        *(("mqtt", 1883), ("nats", 4222), ("zeromq", 5556), ("zenoh", 7447)),
+        pytest.param("gossipsub", 4001, marks=pytest.mark.slow),
+    ],
+)
+def test_a_port_that_another_uses_ends_the_node(
+    name: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind: Any = MIDDLEWARE[name].service
+    if lacking := kind.missing():
+        pytest.skip(lacking)
+    assert port in kind.ports
+    monkeypatch.setattr(sys.modules[kind.__module__], "address_of", lambda _node: OWN)
+
+    async def end() -> BaseException:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[BaseException] = loop.create_future()
+
+        def end_with(_loop: object, context: dict[str, Any]) -> None:
+            if not ended.done():
+                ended.set_result(context["exception"])
+
+        loop.set_exception_handler(end_with)
+        node = kind(Listener(), FIELD, typed(name, {}))
+        node.start()
+        try:
+            return await asyncio.wait_for(ended, 60)
+        finally:
+            node.close()
+
+    with socket.create_server((OWN, port)):
+        error = asyncio.run(end())
+    assert isinstance(error, EndedError)
+    assert name in str(error) or "mosquitto" in str(error)
+    assert re.search("in use|listen", str(error), re.IGNORECASE), error
+
+
+def test_zeromq_passes_over_what_has_another_shape() -> None:
+    messages = [[b"a\0"], [b"a\0", b"x", b"y"], [b"a\0", b"z"]]
+
+    class Subscriber:
+        async def recv_multipart(self) -> list[bytes]:
+            return messages.pop(0) if messages else await asyncio.Future()
+
+    async def main() -> list[bytes]:
+        passed: list[bytes] = []
+        node = ZeroMq(Listener(), FIELD, typed("zeromq", {}))
+        node.arrived = passed.append  # type: ignore[method-assign, assignment]
+        node._subscriber = Subscriber()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(node._receive(), 0.01)
+        return passed
+
+    assert asyncio.run(main()) == [b"a\0", b"y", b"z"]
+
+
+def test_nats_ends_the_node_if_its_server_turns_it_away() -> None:
+    reported: list[BaseException] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))
+        node = Nats(Listener(), FIELD, typed("nats", {}))
+        await node._note(KeyError("ours"))
+        await node._note(OSError("a connection, which it makes again"))
+        await node._closed()
+        node.close()
+        await node._closed()
+
+    pytest.importorskip("nats")
+    asyncio.run(main())
+    assert list(map(type, reported)) == [KeyError, EndedError]
 
 
 def test_zeromq_counts_whom_it_is_connected_to() -> None:
