@@ -47,8 +47,8 @@ _MORE: Final = 0x20
 _EDGE: Final = MARKER.size - 1
 """Bytes of a marker that may be in another segment."""
 _HALF: Final = 1 << 31
-_KEPT: Final = 4096
-"""Edges of segments that a stream remembers."""
+_KEPT: Final = 1 << 14
+"""Bytes of edges that a stream remembers: of 500 segments."""
 
 
 class ForeignFrame(NamedTuple):
@@ -71,10 +71,8 @@ class _Stream:
     base: int
     seen: list[tuple[int, int]] = field(default_factory=list)
     """Spans [start, end) that were sent, disjoint and in order."""
-    before: dict[int, bytes] = field(default_factory=dict)
-    """The last bytes up to the end of a segment, ..."""
-    after: dict[int, bytes] = field(default_factory=dict)
-    """... and the first ones from the start of a segment."""
+    edges: dict[int, int] = field(default_factory=dict)
+    """The first and the last bytes of segments, by offset: a marker may be cut there."""
     counted: set[int] = field(default_factory=set)
     """Offsets of the markers that were counted."""
 
@@ -87,12 +85,12 @@ class _Stream:
         if any(one <= start and end <= other for one, other in self.seen):
             return True, [event for _, event in _markers(data)]
         self._add(start, end)
-        left, right = self.before.get(start, b""), self.after.get(end, b"")
-        if len(self.before) > _KEPT:
-            self.before.clear()
-            self.after.clear()
-        self.before[end] = (left + data)[-_EDGE:]
-        self.after[start] = (data + right)[:_EDGE]
+        left = self._known(range(start - 1, start - _EDGE - 1, -1))[::-1]
+        right = self._known(range(end, end + _EDGE))
+        if len(self.edges) > _KEPT:
+            self.edges.clear()
+        self.edges |= zip(range(start, end), data[:_EDGE], strict=False)
+        self.edges |= zip(range(max(start, end - _EDGE), end), data[-_EDGE:], strict=True)
         events = []
         for position, event in _markers(left + data + right):
             at = start - len(left) + position
@@ -100,6 +98,15 @@ class _Stream:
                 self.counted.add(at)
                 events.append(event)
         return False, events
+
+    def _known(self, offsets: range) -> bytes:
+        """Return the bytes at offsets, up to the first that is not kept."""
+        known = bytearray()
+        for offset in offsets:
+            if (byte := self.edges.get(offset)) is None:
+                break
+            known.append(byte)
+        return bytes(known)
 
     def _add(self, start: int, end: int) -> None:
         apart = []
@@ -144,8 +151,11 @@ class ForeignDecoder:
         self._streams: dict[tuple[bytes, bytes, bytes], _Stream] = {}
         self._asking: set[tuple[bytes, int]] = set()
         """Addresses and ports from which datagrams went to the system's ports."""
-        self._unfinished: set[bytes] = set()
-        """Transmitters, IP ids and addresses of the system's datagrams of which fragments miss."""
+        self._unfinished: dict[bytes, tuple[int, bytes]] = {}
+        """Where the system's datagrams of which fragments miss go on, and their last bytes.
+
+        By transmitter, IP id and addresses.
+        """
 
     def read(self, frame: bytes) -> ForeignFrame | None:
         """Return what an Ethernet frame is; None for the testbed's own, and for broken ones."""
@@ -191,16 +201,16 @@ class ForeignDecoder:
             if not ports & self._ports:
                 return None, []
             return self._of_tcp(mac, frame[ETHERNET_LENGTH + 12 : ETHERNET_LENGTH + 20], packet)
-        events = [event for _, event in _markers(packet)]
         if ports & {BABEL, BATMAN}:
             return ROUTING, []
         addresses = frame[ETHERNET_LENGTH + 12 : ETHERNET_LENGTH + 20]
         datagram = mac + frame[ETHERNET_LENGTH + 4 : ETHERNET_LENGTH + 6] + addresses
         owned = datagram in self._unfinished if later else self._owned(addresses, packet[:4])
+        begin = 8 * (int.from_bytes(frame[ETHERNET_LENGTH + 6 : ETHERNET_LENGTH + 8]) & 0x1FFF)
+        due, end = self._unfinished.pop(datagram, (0, b""))
+        events = [event for _, event in _markers(end + packet if begin == due else packet)]
         if owned and frame[ETHERNET_LENGTH + 6] & _MORE:
-            self._unfinished.add(datagram)
-        else:
-            self._unfinished.discard(datagram)
+            self._unfinished[datagram] = begin + len(packet), packet[-_EDGE:]
         return (EVENT if events else SYSTEM if owned else None), events
 
     def _owned(self, addresses: bytes, ports: bytes) -> bool:

@@ -43,7 +43,7 @@ from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.captures.source import CaptureSlice, plan, read_slice
 from spark_analysis.errors import AnalysisError, UnusableRunError
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Version of the frames; raised whenever the same captures would give other rows."""
 FRAMES_FOLDER: Final = "frames.parquet"
 AT_ONCE: Final = 4 << 20

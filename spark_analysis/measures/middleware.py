@@ -28,7 +28,7 @@ from spark_analysis.engine.tables import Inputs, Rows, SummaryColumn, Table, dri
 from spark_analysis.measures.columns import count_if
 from spark_analysis.measures.measure import Measure, Section, Version
 from spark_analysis.measures.packets import PACKETS
-from spark_analysis.measures.runs import RUNS, facts
+from spark_analysis.measures.runs import RUNS
 from spark_analysis.report.metric import MeasuredMetric
 from spark_analysis.report.quantities import count, number, quantity, seconds
 from spark_analysis.report.text_table import Cell, TextTable
@@ -36,7 +36,7 @@ from spark_analysis.report.text_table import Cell, TextTable
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
 
-VERSION: Final = Version(3, "90f944efaca5")
+VERSION: Final = Version(4, "da38ee6f045d")
 
 CARRIED: Final[Table] = Table(
     name="carried_events",
@@ -125,10 +125,12 @@ def _per_node(inputs: Inputs, use: Literal["cpu_seconds", "memory"]) -> Iterator
 
 
 def processor_shares(inputs: Inputs) -> Rows:
-    """Return run and processor_share; a run whose usage is not known has no row."""
-    lasted = {row.run: (row.end_ns - row.epoch_ns) / 1e9 for row in inputs.once(facts)}
+    """Return run and processor_share; a run whose usage or end is not known has no row."""
+    lasted = {run.name: run.record.lasted for run in inputs.runs if run.record}
     shares = [
-        (run, spent / lasted[run]) for run, spent in _per_node(inputs, "cpu_seconds") if lasted[run]
+        (run, spent / length)
+        for run, spent in _per_node(inputs, "cpu_seconds")
+        if (length := lasted.get(run))
     ]
     return driver_rows(shares, "run string, processor_share double")
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Ether
@@ -114,6 +118,33 @@ def test_a_marker_whose_pieces_come_in_the_other_order_counts_once() -> None:
     assert events(frames) == [(), (), ((1, 7),)]
 
 
+def test_a_marker_is_whole_if_its_beginning_is_sent_again_in_other_segments() -> None:
+    """The source's segments have become shorter: one ends where none did before."""
+    stream = bytes(40) + payload(7) + bytes(40)
+    frames = read(tcp(1, b"0"), tcp(2, stream[:48]), tcp(2, stream[:36]), tcp(38, stream[36:]))
+    assert labels(frames)[1:] == ["own protocol", "TCP retransmission", "event"]
+    assert events(frames)[3] == ((1, 7),)
+
+
+@given(st.lists(st.tuples(st.integers(0, 120), st.integers(0, 40)), max_size=9), st.randoms())
+def test_each_event_counts_once_however_segments_overlap(
+    overlapping: list[tuple[int, int]], random: Random
+) -> None:
+    stream = payload(7) + b"PINGREQ" + payload(8)
+    cuts = sorted({0, len(stream), *(start % len(stream) for start, _ in overlapping)})
+    spans = [*itertools.pairwise(cuts)]
+    spans += [(at, min(at + 1 + n, len(stream))) for at, n in overlapping if at < len(stream)]
+    random.shuffle(spans)
+    frames = read(tcp(1, b"0"), *(tcp(2 + start, stream[start:end]) for start, end in spans))
+    new = [
+        event
+        for frame in frames
+        if frame is not None and frame.label != "TCP retransmission"
+        for event in frame.events
+    ]
+    assert sorted(new) == [(1, 7), (1, 8)]
+
+
 def test_what_this_radio_has_sent_before_is_a_retransmission() -> None:
     stream = payload(7) + payload(8)
     half = len(payload(7))
@@ -176,8 +207,14 @@ def test_fragments_are_of_what_their_datagram_is() -> None:
     assert labels(read(*again)) == [None] * 2 + ["own protocol"] * 3 + [None] * 2
 
 
-def fragments(number: int, port: int) -> list[Packet]:
-    datagram = bytes(UDP(sport=40_000, dport=port) / Raw(b"?" * 3000))
+def test_a_marker_cut_by_fragments_counts_once_where_it_ends() -> None:
+    data = b"?" * (1400 - 8 - 15) + payload(7) + b"?" * 900
+    by_two = [ethernet(node, piece) for piece in fragments(7, PORT, data) for node in (1, 2)]
+    assert events(read(*by_two)) == [(), (), ((1, 7),), ((1, 7),)]
+
+
+def fragments(number: int, port: int, data: bytes = b"?" * 3000) -> list[Packet]:
+    datagram = bytes(UDP(sport=40_000, dport=port) / Raw(data))
     pieces = [datagram[start : start + 1400] for start in range(0, len(datagram), 1400)]
     to: dict[str, Any] = {"src": "10.0.0.1", "dst": "10.0.0.2", "id": number, "proto": 17}
     return [

@@ -256,7 +256,7 @@ def test_code_of_every_module_in_the_closure_counts() -> None:
         ("nodeapp.pubsub.flooding", 'self.counters["rebroadcast"] += 1', "pass"),
         ("emulation.radio.spec", "default=1.5, gt=0", "default=1.6, gt=0"),
         ("nodeapp.pubsub.registry", '"flooding:Flooding"', '"flooding:Flooding2"'),
-        ("spark_analysis.captures.materialise", "FORMAT: Final = 5", "FORMAT: Final = 6"),
+        ("spark_analysis.captures.materialise", "FORMAT: Final = 6", "FORMAT: Final = 7"),
     ],
 )
 def test_defaults_bounds_and_statements_count(name: str, old: str, new: str) -> None:
