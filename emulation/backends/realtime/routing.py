@@ -31,6 +31,8 @@ from nodeapp.pubsub import registry
 CONVERGENCE: Final = 60.0
 """Seconds that a routing protocol may take to find all routes before a run begins without them."""
 ADVICE: Final = "routing=static does not"
+REJECTED: Final = 0x0200
+"""RTF_REJECT, of a route by which the kernel refuses packets: babeld keeps lost ones so a while."""
 DAEMONS: Final[Mapping[str, str]] = {"babel": "babeld", "batman": "batmand"}
 """Programs, by the routing that they are for; set-up calls them by that as well."""
 OF_BATMAN: Final = "66"
@@ -163,12 +165,14 @@ class IpRouting:
         """
         if self._kind not in DAEMONS:
             return None
-        missing: list[str] = []
+        missing = [node["name"] for node in self._nodes]
         numbers = {node["name"]: number for number, node in enumerate(self._nodes)}
 
         def converged() -> bool:
             self._helpers.check()
-            links = links_between(self._medium, numbers, self._brokers) or []
+            links = links_between(self._medium, numbers, self._brokers)
+            if links is None:  # the medium has not answered: who hears whom is not known
+                return False
             wanted: dict[int, int] = {}
             for node, _ in next_hops(len(self._nodes), links):
                 wanted[node] = wanted.get(node, 0) + 1
@@ -199,5 +203,10 @@ class IpRouting:
 
 def host_routes(pid: int) -> int:
     """Return how many routes to single addresses the namespace of a process has."""
-    lines = Path(f"/proc/{pid}/net/route").read_text(encoding="ascii").splitlines()[1:]
-    return sum(line.split()[7] == "FFFFFFFF" for line in lines)
+    return usable(Path(f"/proc/{pid}/net/route").read_text(encoding="ascii"))
+
+
+def usable(table: str) -> int:
+    """Return how many routes to single addresses a table in the form of /proc/net/route has."""
+    routes = [line.split() for line in table.splitlines()[1:]]
+    return sum(route[7] == "FFFFFFFF" and not int(route[3], 16) & REJECTED for route in routes)

@@ -7,6 +7,8 @@ import itertools
 import random
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
+from emulation.backends.realtime import routing
 from emulation.network.routes import Routes, links_between, next_hops
 
 
@@ -36,6 +39,25 @@ def test_two_good_hops_are_better_than_a_bad_one() -> None:
 def test_nobody_routes_over_what_nobody_hears() -> None:
     assert next_hops(2, [(0, 1, 0.995)]) == {}
     assert next_hops(2, [(0, 1, 0.95)]) == {(0, 1): 1, (1, 0): 0}, "better than none"
+
+
+def test_the_run_waits_while_nobody_says_who_hears_whom(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "links_between", lambda *_: None)
+    helpers = SimpleNamespace(check=lambda: None, wait=lambda condition, _limit: condition())
+    daemons: Any = SimpleNamespace(
+        _kind="babel", _nodes=[{"name": "sta1", "pid": 1}], _medium=None, _brokers=0,
+        _helpers=helpers,
+    )  # fmt: skip
+    late = routing.IpRouting.await_routes(daemons)
+    assert late == "babel has not found all routes within 60 s: those of sta1 are incomplete"
+
+
+def test_a_route_by_which_the_kernel_refuses_packets_is_none() -> None:
+    head = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT"
+    near = "sta1-wlan0 0300000A 0200000A 0007 0 0 0 FFFFFFFF 0 0 0"
+    lost = "* 0500000A 00000000 0205 0 0 0 FFFFFFFF 0 0 0"
+    net = "sta1-wlan0 0000000A 00000000 0001 0 0 0 000000FF 0 0 0"
+    assert routing.usable("\n".join((head, near, lost, net))) == 1
 
 
 @pytest.mark.parametrize("seed", range(3))
