@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -15,7 +16,8 @@ from capture.process import explained
 from emulation.errors import RunFolderError, ScenarioError
 from emulation.scenario.faults import FAULTS
 from emulation.scenario.runfolder import read_run
-from emulation.scenario.scenario import Scenario
+from emulation.scenario.scenario import ProtocolSpec, Scenario
+from emulation.scenario.settings import check_served
 from emulation.workloads.registry import WORKLOAD
 from nodeapp.installation import IS_CHECKOUT, PROJECT
 from nodeapp.parameters import ParameterError, suggestion
@@ -254,10 +256,15 @@ def scenario_again(path: Path) -> Scenario:
         names = ", ".join(SYSTEMS)
         near = suggestion(scenario.protocol.name, SYSTEMS)
         fail(f"{path}: no protocol {scenario.protocol.name!r}{near}; there are: {names}", USAGE)
+    name = scenario.protocol.name
     try:
-        typed(scenario.protocol.name, scenario.protocol.parameters)
+        values = asdict(typed(name, scenario.protocol.parameters))
+        full = ProtocolSpec(name=name, parameters=values)
+        check_served(scenario.model_copy(update={"protocol": full}))
     except (ParameterError, ProtocolError) as error:
-        fail(f"{path}: {scenario.protocol.name}: {error}", USAGE)
+        fail(f"{path}: {name}: {error}", USAGE)
+    except ScenarioError as error:
+        fail(f"{path}: {error}", USAGE)
     return scenario
 
 

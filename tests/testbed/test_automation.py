@@ -21,6 +21,7 @@ from emulation.scenario.prompt import Effect, PromptCommand, append
 from emulation.scenario.provenance import code
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import ProtocolSpec, Scenario
+from emulation.workloads.base import Operation
 from nodeapp.installation import PROJECT
 from spark_analysis.report import scenario_text
 from testbed.app import app
@@ -144,6 +145,19 @@ def test_parameters_in_a_scenarios_file_are_checked_before_it_runs(
     exit_code, _, errors = invoke("run", "--scenario", str(tmp_path / "scenario.json"))
     assert exit_code == 2
     assert f"scenario.json: flooding: {message}" in errors
+    assert len(errors.strip().splitlines()) == 1
+
+
+def test_operations_in_a_scenarios_file_are_checked_before_it_runs(tmp_path: Path) -> None:
+    made = make_scenario("roaming_field", "broker-aodv", seed=1, duration=14, settings={})
+    wrong = Operation(time=2.0, node=1, action="publish", sequence=1, event={"a b": 1})
+    changed = made.model_copy(
+        update={"workload": (wrong, *made.workload), "protocol": ProtocolSpec(name="flooding")}
+    )
+    changed.save(tmp_path / "scenario.json")
+    exit_code, _, errors = invoke("run", "--scenario", str(tmp_path / "scenario.json"))
+    assert exit_code == 2
+    assert "scenario.json: node 1, publish at 2 s: 'a b' is not an attribute name" in errors
     assert len(errors.strip().splitlines()) == 1
 
 
