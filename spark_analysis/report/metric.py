@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_analysis.errors import first_line
+
 if TYPE_CHECKING:
     from spark_analysis.engine.results import RunTables
     from spark_analysis.engine.tables import SummaryColumn
@@ -87,15 +89,20 @@ class Metric:
         """Return what a comparison says of a run."""
         value = tables.value(self.column)
         if self.of is None or math.isnan(value):
-            return self.text(value)
-        return f"{self.text(value)} of {self.text(tables.value(self.of))}"
+            return self.written(value)
+        return f"{self.written(value)} of {self.written(tables.value(self.of))}"
+
+    def written(self, value: float) -> str:
+        """Return what `text` makes of a value, or how it fails: that costs nothing else."""
+        return _safe(self.column, "text", self.text, value)
 
     def words(self, row: Mapping[str, Any]) -> str:
         """Return what the terminal says of a run; `row` is the run's of the summary."""
         value = row[self.column]
         is_number = value is not None and not math.isnan(value)
         text = f"{self.scale * value:.1f}" if is_number else "-"
-        return (self.terminal or "").format_map({**row, "value": text})
+        form = (self.terminal or "").format_map
+        return _safe(self.column, "terminal text", form, {**row, "value": text})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +121,21 @@ class Tile:
     detail: str = ""
 
 
+def _safe(column: str, function: str, write: Callable[[Any], str], value: object) -> str:
+    try:
+        return write(value)
+    except Exception as error:  # noqa: BLE001  a defect of one metric is its own
+        return f"{function} of {column} raises {type(error).__name__}: {first_line(error)}"
+
+
 def tiles(tables: RunTables, metrics: Iterable[Metric]) -> list[Tile]:
     """Return the key figures; metrics that only some runs have, only if this run has them."""
     return [
-        Tile(metric.tile, metric.text(tables.value(metric.column)), metric.detail(tables))
+        Tile(
+            metric.tile,
+            metric.written(tables.value(metric.column)),
+            _safe(metric.column, "detail", metric.detail, tables),
+        )
         for metric in metrics
         if metric.tile is not None
         and not (metric.if_known and math.isnan(tables.value(metric.column)))
