@@ -25,6 +25,7 @@ from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Final
 
+from emulation.scenario.provenance import PACKAGES
 from nodeapp.installation import PROJECT
 from spark_analysis.errors import AnalysisError
 
@@ -72,6 +73,13 @@ class Code:
 def project() -> Sources:
     """Return the modules of the project, as they are at the first call."""
     return read_sources(PROJECT)
+
+
+@functools.cache
+def fingerprint() -> str:
+    """Return the hash of what workers elsewhere need of the project."""
+    needed = [module for name, module in project().items() if name.partition(".")[0] in PACKAGES]
+    return hashlib.sha256(repr(needed).encode()).hexdigest()
 
 
 def read_sources(root: Path) -> Sources:

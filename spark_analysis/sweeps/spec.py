@@ -232,12 +232,12 @@ class RunPoint(Point, OnBackend):
         except ScenarioError as error:
             raise SpecError(f"{self}: {error}") from None
 
-    def task(self, folder: Path) -> Task:
-        """Return the task that runs it in a folder."""
+    def task(self, folder: Path, code: str = "") -> Task:
+        """Return the task that runs it in a folder; `code` is as in a `Task`."""
         settings = dict(self.settings)
         image = _image() if self.captured else None
         identity = self.topology, self.protocol, self.drawn, self.duration
-        return Task(folder, *identity, settings, image)
+        return Task(folder, *identity, settings, image, code)
 
     def command(self) -> str:
         """Return the command that runs it with its captures, report and replay."""

@@ -28,6 +28,7 @@ from typing import Final
 import pandas as pd
 from pyspark.sql import SparkSession
 
+from spark_analysis.engine.code import fingerprint
 from spark_analysis.engine.session import plain_errors, spark_session
 from spark_analysis.errors import AnalysisError, UnusableRunError
 from spark_analysis.measures.versions import check_versions
@@ -40,6 +41,7 @@ from spark_analysis.sweeps.tasks import (
     drop_packets,
     failed,
     failure,
+    is_local,
     note_failure,
     processor_seconds,
     ran,
@@ -173,6 +175,7 @@ def _run(
     done, lost = len(plan) - len(missing), 0
     for point in plan:
         costs.note(point, processor_seconds(sweep.path(point)))
+    code = "" if is_local(context) else fingerprint()
     await_workers(context, lambda doing: progress(Progress(doing, done, 0, len(plan))))
     while rest:
         began, due, lost_before = time.monotonic(), False, lost
@@ -186,7 +189,7 @@ def _run(
                 (path / FAILURE).unlink(missing_ok=True)
             new = [point for point in wave if not ran(sweep.path(point))]
             report = _Report(sweep, wave, done, lost, len(plan), progress)
-            run_tasks(spark, [point.task(sweep.path(point)) for point in new], report)
+            run_tasks(spark, [point.task(sweep.path(point), code) for point in new], report)
             _check_unchanged(sweep, spec, new)
             for point in new:
                 costs.note(point, processor_seconds(sweep.path(point)))

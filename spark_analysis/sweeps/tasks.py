@@ -31,6 +31,7 @@ from emulation.scenario.runfolder import RunFolder, defects_of, read_record
 from emulation.scenario.scenario import Scenario
 from spark_analysis.captures.materialise import FRAMES_FOLDER, drop_decoded
 from spark_analysis.captures.virtual_run import run_to_frames
+from spark_analysis.engine.code import fingerprint
 from spark_analysis.engine.session import plain_errors
 from spark_analysis.errors import AnalysisError, first_line
 from topologies.catalog import make_scenario
@@ -58,7 +59,8 @@ class Task:
     """One run and its folder, which is replaced, and then is a run folder with frames.
 
     `duration` is in seconds; `settings` are those that were set, with their types.  It runs under
-    the virtual clock, or in a machine whose clock waits, from the `image` of that name.
+    the virtual clock, or in a machine whose clock waits, from the `image` of that name.  A worker
+    elsewhere must have the project whose `fingerprint` is `code`; if that is empty, it is here.
     """
 
     folder: Path
@@ -68,12 +70,18 @@ class Task:
     duration: float
     settings: Mapping[str, Any]
     image: str | None = None
+    code: str = ""
 
     def run(self) -> None:
         """Run it, on a worker."""
         shutil.rmtree(self.folder, ignore_errors=True)  # of an attempt that Spark lost
         start = _spent()
         try:
+            if self.code not in {"", fingerprint()}:
+                raise BackendError(
+                    "the project on this worker is not the one here: pack and send it again, or "
+                    "copy it (docs/sweeps.md)"
+                )
             scenario = make_scenario(
                 self.topology,
                 self.protocol,
@@ -193,7 +201,7 @@ def failure(folder: Path) -> str | None:
 
 def await_workers(context: SparkContext, report: Callable[[str], None]) -> None:
     """Wait until the workers of a cluster have arrived; `report(what)` as in `run_tasks`."""
-    if _is_local(context):
+    if is_local(context):
         return
     last_cores, since = 0, time.monotonic()
     while not last_cores or time.monotonic() - since < GATHERING:
@@ -286,13 +294,13 @@ def _run_job(
         raise errors[0]
 
 
-def _is_local(context: SparkContext) -> bool:
+def is_local(context: SparkContext) -> bool:
     return str(context.master).startswith("local")
 
 
 def _has_executors(context: SparkContext) -> bool:
     """Return whether there is an executor for tasks."""
-    if _is_local(context):
+    if is_local(context):
         return True
     jvm_context = context._jsc
     assert jvm_context is not None
