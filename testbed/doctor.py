@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from emulation.network import switches
 from emulation.vm.waiting import all_backends
 from nodeapp import compiled
-from nodeapp.installation import PROGRAM
+from nodeapp.installation import SCRIPT
 from spark_analysis.engine import class_data
 from testbed.options import FAILED, HOME, JsonOption
 from testbed.outcome import print_json
@@ -139,7 +139,8 @@ def _virtual_machine() -> Diagnosis:
     try:
         image = build.find_image()
         if image is None:
-            return without(f"no image yet: sudo {PROGRAM} vm build")
+            inputs = build.chosen_inputs(build.cache_folder())
+            return without(f"no image yet: sudo ./{SCRIPT} {build.command(inputs)}")
         verdict = probe.kvm_verdict(image, build.cache_folder())
     except VmError as error:
         return without(str(error))

@@ -187,7 +187,7 @@ def run(
     """Run a scenario in the virtual machine and analyse it here; or any other command there.
 
     Example: vm run roaming_field broker-gpsr --backend tap --nodes 10
-    Example: vm run --clock virtual --share scripts mn scripts/handover.py
+    Example: vm run --clock virtual --share ~/scripts mn ~/scripts/handover.py
     Example: vm run -- doctor
     """
     words = list(context.args)
@@ -289,6 +289,8 @@ def _scenario(
     code, folders = _in_guest(testbed(*words), runs, options, terminal=terminal)
     for folder in folders:
         RunFolder(folder).give_to_caller()
+        if options.waits:  # there each run of a scenario has the name of the first
+            console.say(f"run folder here: {folder}")
     if code == 0 and analyze and words[0] in RUNNERS and folders:
         try:
             from testbed.analyze import analyze as report  # Spark, which takes a second to load

@@ -33,11 +33,11 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.records import Record
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import kernel, mirror, tools
-from emulation.vm.inputs import NO_SUCH_HARDWARE, PYTHON, SUITE, ImageInputs, inputs_of
+from emulation.vm.inputs import IN_IMAGE, NO_SUCH_HARDWARE, PYTHON, SUITE, ImageInputs, inputs_of
 from emulation.vm.locks import locked
 from emulation.vm.qemu import pad, start_tied
 from emulation.whole import write_text
-from nodeapp.installation import BUILD, PROJECT
+from nodeapp.installation import BUILD, PROJECT, SCRIPT
 
 CHOSEN: Final = "chosen.json"
 """The file with the additions that were chosen last."""
@@ -48,8 +48,6 @@ SILENT: Final = 900.0
 """Seconds without output after which a step of a build is given up."""
 KEPT: Final = 3
 """Number of most recently used images that are kept."""
-IN_IMAGE: Final = ("agent.py", "start", "closed", "mount-code", "modprobe")
-"""Files of the guest that are in the image; `init` is in the initramfs."""
 UNFINISHED: Final = ".building-"
 PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
@@ -161,7 +159,7 @@ def ensure_image(
             return image
         if os.geteuid() != 0:
             raise VmError(
-                f"no image of the virtual machine: build it once with sudo: {command(inputs)}"
+                f"no image of the virtual machine: build it once: sudo ./{SCRIPT} {command(inputs)}"
             )
         tools.install_missing(observer.stage)
         (cache / "images").mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ nothing reaches it from outside it does the same each time.  For that it has no 
 the image, the project's code, the job (a tar archive) and the space for the results are files that
 it sees as persistent memory (NVDIMM), and its two serial lines, which lead out, end in files.  Its
 date is the same at each boot.  A booted machine is saved (`emulation.vm.saved`), and each job
-starts from there; only then are random numbers seeded.
+starts from there, with its own random numbers.
 
 One instruction a nanosecond is a slow processor.  The guest's own clocks run eight times slower
 (`emulation.vm.qemu.CLOSED_ARGUMENTS`), so that it executes eight in a nanosecond of its time.  That
@@ -28,6 +28,7 @@ import subprocess
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -47,6 +48,8 @@ SPACE: Final = 1 << 30
 """Most bytes of the job, and of the results; only what they really hold takes memory."""
 SILENCE_LIMIT: Final = 600.0
 """Seconds without output after which the guest counts as hung: it may be slow, but never idles."""
+END: Final = 2 * tarfile.RECORDSIZE
+"""Bytes that a tar archive may have besides its members."""
 POLL: Final = 0.1
 CHUNK: Final = 1 << 16
 
@@ -157,17 +160,23 @@ def _write_job(
         member = tarfile.TarInfo(DESCRIPTION)
         member.size = len(text)
         archive.addfile(member, io.BytesIO(text))
+        fitting = partial(_fitting, archive)
         for path in beside:
-            archive.add(path, f"beside/{path.name}", filter=_anonymous)
+            archive.add(path, f"beside/{path.name}", filter=fitting)
         for path in shares:
-            archive.add(path, f"at{path}", filter=_anonymous)
-        archive.add(folder, FILES.name, filter=_anonymous)
+            archive.add(path, f"at{path}", filter=fitting)
+        archive.add(folder, FILES.name, filter=fitting)
     job.flush()
-    if os.fstat(job.fileno()).st_size > SPACE:
+
+
+def _fitting(archive: tarfile.TarFile, member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Return what is added next, without what is the host's.  Raises `VmError` if it is too much.
+
+    Each name of a file is one of its own: the guest reads the archive from begin to end.
+    """
+    if archive.offset + member.size > SPACE - END:
         raise VmError(f"the folders for the machine hold more than {SPACE >> 30} GiB")
-
-
-def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    archive.inodes.clear()  # type: ignore[attr-defined]
     member.mtime = member.uid = member.gid = 0
     member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
     member.uname = member.gname = ""

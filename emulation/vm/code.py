@@ -15,18 +15,18 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from emulation.scenario.provenance import PACKAGES
 from emulation.vm.qemu import PAGE, pad
 
-COMPILED: Final = (*PACKAGES, ".ryu")
-FOLDERS: Final = (*COMPILED, "tests")
+FOLDERS: Final = (*PACKAGES, ".ryu")
 """Folders of the project that are packed, if they exist."""
 PROGRAM: Final = "mksquashfs"
 PREFIX: Final = "code-"
-KEPT: Final = 24 * 3600
+KEPT: Final = 3600
 """Seconds for which files stay after their last use: another command may be about to boot."""
 LIMIT: Final = 300.0
 """Seconds that packing may take; it takes about two."""
@@ -45,13 +45,15 @@ def pack(project: Path, cache: Path, folders: Iterable[str] = FOLDERS) -> Path |
     packed = cache / f"{PREFIX}{key}.squashfs"
     try:
         if packed.is_file():
-            packed.touch()
+            with suppress(PermissionError):  # another user's
+                packed.touch()
         else:
             _make(existing, packed)
             for old in cache.glob(f"{PREFIX}*"):
-                if time.time() - old.stat().st_mtime > KEPT:
-                    # A folder is a killed command's leftover.
-                    shutil.rmtree(old) if old.is_dir() else old.unlink()
+                with suppress(OSError):  # another command removes it, or it is another user's
+                    if time.time() - old.stat().st_mtime > KEPT:
+                        # A folder is a killed command's leftover.
+                        shutil.rmtree(old) if old.is_dir() else old.unlink()
     except (OSError, subprocess.SubprocessError):
         return None
     return packed

@@ -50,17 +50,11 @@ PYTHON_PACKAGES: Final = (
     # For tests that only the guest can run.
     *("pytest", "pytest-timeout", "hypothesis"),
 )
+IN_IMAGE: Final = ("agent.py", "start", "closed", "mount-code", "modprobe")
+"""Files of the guest that are in the image; `init` is in the initramfs."""
 FROM_HERE: Final = (
-    "channel.py",
-    "kernel.py",
-    "cpio.py",
-    "guest/agent.py",
-    "guest/start",
-    "guest/closed",
-    "guest/mount-code",
-    "guest/modprobe",
-    "guest/init",
-    "guest/customize",
+    *("channel.py", "kernel.py", "cpio.py"),
+    *(f"guest/{name}" for name in (*IN_IMAGE, "init", "customize")),
 )
 """Files of this package that are part of the image."""
 

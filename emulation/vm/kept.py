@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
@@ -33,13 +33,24 @@ TAG: Final = "booted"
 STATE: Final = "1G"
 """Largest size of the qcow2 file."""
 PIECE: Final = 1 << 20
+SUPERBLOCK: Final = 96
+"""Bytes at the begin of a squashfs, which say when it was made and where its tables are."""
+MAGIC: Final = b"QFI\xfb"
+"""The first bytes of a qcow2 file."""
 
 
-def key_of(described: str, root: Path) -> str:
-    """Return the name of a saved machine: a hash of its description, its image and QEMU."""
+def key_of(described: str, root: Path, code: Path | None) -> str:
+    """Return the name of a saved machine: a hash of its description, image, code and QEMU.
+
+    Code that was packed again has the name it had, but its files may be elsewhere in it.
+    """
     files = [root.stat(), Path(qemu.find_qemu()).stat()]
     facts = [(status.st_size, status.st_mtime_ns) for status in files]
-    return hashlib.sha256(repr((described, facts)).encode()).hexdigest()[:16]
+    superblock = b""
+    if code is not None:
+        with code.open("rb") as packed:
+            superblock = packed.read(SUPERBLOCK)
+    return hashlib.sha256(repr((described, facts, superblock)).encode()).hexdigest()[:16]
 
 
 def kept(stack: ExitStack, folder: Path, memory: int) -> tuple[IO[bytes], IO[bytes]] | None:
@@ -48,7 +59,11 @@ def kept(stack: ExitStack, folder: Path, memory: int) -> tuple[IO[bytes], IO[byt
         ram, state = (_open(stack, folder / name) for name in NAMES)
         if os.fstat(ram.fileno()).st_size != memory << 20:
             return None  # damaged
-        os.utime(folder)
+        if state.read(len(MAGIC)) != MAGIC:
+            return None
+        state.seek(0)
+        with suppress(PermissionError):  # another user's
+            os.utime(folder)
     except OSError:
         return None
     return ram, state
@@ -110,8 +125,9 @@ def _copy(file: IO[bytes], to: Path) -> None:
         for begin, end in _written(descriptor):
             for offset in range(begin, end, PIECE):
                 piece = os.pread(descriptor, min(PIECE, end - offset), offset)
-                if piece.count(0) != len(piece):
+                if piece != bytes(len(piece)):
                     os.pwrite(copy.fileno(), piece, offset)
+        os.fsync(copy.fileno())
     file.seek(0)  # looking for data has moved it
 
 

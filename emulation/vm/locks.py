@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from emulation.network.interrupts import Interrupts
 
@@ -22,7 +22,7 @@ def locked(
 
     Raises OSError if the file cannot be made, and KeyboardInterrupt.
     """
-    with path.open("ab") as file:
+    with _opened(path) as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -35,3 +35,12 @@ def locked(
                     interrupts.check()
                 time.sleep(POLL)
         yield
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("ab")
+    except PermissionError:  # root has made it: what is only read can be locked, too
+        if not path.exists():
+            raise
+        return path.open("rb")

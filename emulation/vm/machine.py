@@ -135,7 +135,7 @@ class Machine:
         """Start from a saved machine, or boot one and save it."""
         hardware, target = self.hardware, self.shares[0].target
         described = f"{hardware} {len(self.shares)} {self._code} {target} {qemu.KERNEL_ARGUMENTS}"
-        folder = cache / FOLDER / key_of(described, self.image.root)
+        folder = cache / FOLDER / key_of(described, self.image.root, self._code)
         if self._load(folder):
             return
         with locked(cache / LOCK, self.interrupts):

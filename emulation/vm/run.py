@@ -230,7 +230,7 @@ def compile_project(project: Path) -> None:
     if "{}.{}".format(*sys.version_info[:2]) != PYTHON:
         return
     with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # others' code
-        for name in code.COMPILED:
+        for name in code.FOLDERS:
             compileall.compile_dir(project / name, quiet=2)
 
 

@@ -56,7 +56,8 @@ def recover(runs: Path) -> list[Path]:
     for path in runs.glob(f"{PREFIX}*"):
         pid, _, began = path.name.removeprefix(PREFIX).partition("-")
         if not pid.isdigit() or str(start_of(int(pid))) != began.partition("-")[0]:
-            folders += move_up(path)
+            with suppress(OSError):  # another command does it, or it is another user's
+                folders += move_up(path)
     return folders
 
 

@@ -86,7 +86,7 @@ def test_an_image_that_is_missing_needs_root_to_be_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(VmError, match=r"no image .* build it once with sudo: vm build"):
+    with pytest.raises(VmError, match=r"no image .* build it once: sudo ./run_testbed.sh vm build"):
         ensure_image(Stages(), cache=tmp_path)
 
 

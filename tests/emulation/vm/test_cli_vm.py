@@ -89,7 +89,10 @@ def test_without_qemu_a_run_says_what_to_install(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     code, output = invoke("vm", "run", "--runs", str(tmp_path / "runs"), "--", "list")
     assert code == 1
-    assert "error: no image of the virtual machine: build it once with sudo" in output
+    assert (
+        "error: no image of the virtual machine: build it once: sudo ./run_testbed.sh vm build"
+        in output
+    )
     assert "virtual machine" in invoke("doctor")[1]
 
 
@@ -115,6 +118,7 @@ def test_programs_of_a_script_do_the_same_twice_under_a_clock_that_waits(
         assert done.returncode == 3, done.stdout + done.stderr
         (folder,) = runs.iterdir()
         assert f"run folder: {folder}" in done.stdout
+        assert f"run folder here: {folder}" in done.stderr
         captures = {
             path.relative_to(folder): sha256(path.read_bytes()).hexdigest()
             for path in sorted(folder.rglob("*.pcap"))

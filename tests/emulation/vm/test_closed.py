@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import itertools
+import os
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +19,7 @@ from emulation.network.interrupts import Interrupts
 from emulation.network.processes import await_condition
 from emulation.vm import kept, saved
 from emulation.vm.build import Image, cache_folder
-from emulation.vm.closed import run_closed
+from emulation.vm.closed import _write_job, run_closed
 from emulation.vm.preloaded import FILES
 from emulation.vm.qemu import PER_NANOSECOND
 
@@ -165,6 +167,53 @@ def test_a_damaged_machine_is_booted_and_saved_again(
             assert len(ram.read()) == 2 << 20
     assert (folder / "ram").stat().st_size == 2 << 20
     assert [path.name for path in folder.parent.iterdir()] == ["name"]
+
+
+def test_a_state_that_is_none_is_not_loaded(tmp_path: Path) -> None:
+    for name in kept.NAMES:
+        (tmp_path / name).write_bytes(bytes(1 << 20))
+    with ExitStack() as stack:
+        assert kept.kept(stack, tmp_path, 1) is None
+        (tmp_path / "state").write_bytes(kept.MAGIC + b"rest")
+        files = kept.kept(stack, tmp_path, 1)
+        assert files is not None
+        assert files[1].read() == kept.MAGIC + b"rest"
+
+
+def test_code_that_was_packed_again_has_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("emulation.vm.qemu.find_qemu", lambda: __file__)
+    keys = []
+    for when in (b"one", b"two", b"two"):
+        (tmp_path / "code").write_bytes(when)
+        keys.append(kept.key_of("the same", tmp_path, tmp_path / "code"))
+    assert keys[0] != keys[1] == keys[2]
+
+
+def test_a_job_has_each_name_of_a_file_and_no_more_than_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "one").write_text("text")
+    (shared / "two").hardlink_to(shared / "one")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with kept.in_memory("job") as job:
+        _write_job(job, {}, empty, [], [shared])
+        job.seek(0)
+        with tarfile.open(fileobj=job) as archive:
+            sizes = {Path(each.name).name: each.size for each in archive if each.isfile()}
+        assert {"one", "two"} <= sizes.keys()
+        assert sizes["two"] == 4
+    monkeypatch.setattr("emulation.vm.closed.SPACE", 1 << 20)
+    with (shared / "large").open("wb") as large:
+        large.truncate(2 << 20)
+    with kept.in_memory("job") as job:
+        with pytest.raises(VmError, match="hold more than"):
+            _write_job(job, {}, empty, [], [shared])
+        assert os.fstat(job.fileno()).st_size < 1 << 20
 
 
 def test_two_that_need_the_same_machine_boot_it_once(

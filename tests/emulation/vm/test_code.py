@@ -8,6 +8,7 @@ import py_compile
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,21 @@ def test_folders_of_code_are_packed_once(project: Path, tmp_path: Path) -> None:
     one = pack(project, cache, ["nodeapp"])
     assert one is not None
     assert b"nodeapp" in one.read_bytes()
+
+
+@needs_program
+def test_two_pack_at_once(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    (cache / f"{code.PREFIX}others").mkdir(parents=True)
+    look = Path.glob
+
+    def glob(path: Path, pattern: str) -> Iterator[Path]:
+        paths = [*look(path, pattern)]
+        shutil.rmtree(cache / f"{code.PREFIX}others", ignore_errors=True)  # the other has ended
+        yield from paths
+
+    monkeypatch.setattr(Path, "glob", glob)
+    assert pack(project, cache) is not None
 
 
 def test_what_cannot_be_packed_is_read_over_9p(

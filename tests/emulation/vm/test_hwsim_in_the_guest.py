@@ -39,7 +39,7 @@ def test_in_the_virtual_machine(image: Image, tmp_path: Path) -> None:
         cache=cache_folder(),
         log=tmp_path / "serial.log",
         output=output.extend,
-        beside=[PROJECT / "pyproject.toml"],
+        beside=[PROJECT / "pyproject.toml", PROJECT / "tests"],
         environment={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         time_limit=800.0,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -61,3 +62,13 @@ def test_what_a_killed_command_left_is_found_and_a_living_one_left_alone(tmp_pat
     assert recover(tmp_path) == []
     assert (tmp_path / "run-1" / "run.json").exists()
     assert not path.exists()
+
+
+def test_what_cannot_be_moved_is_left_for_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".vm-0-0" / "run-1").mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", Mock(side_effect=PermissionError))
+        assert recover(tmp_path) == []
+    assert recover(tmp_path) == [tmp_path / "run-1"]
