@@ -303,7 +303,7 @@ setup_for_tests() { # without root, tests of the dissector, of figures for print
     pip_install "$venv" "$project/requirements/dev.lock" || pip_failed
     if is_root; then
         await_packages
-        install_with mqtt,babel,batman,mqtt-clients
+        install_with "$systems"
     fi
 }
 

@@ -184,7 +184,7 @@ def _comes_back(points: pd.DataFrame) -> list[Comparison]:
         text = f"{name_of(system)}: share of faults after which delivery comes back"
         poor = _beside_if_poor(points, system)
         part = at_least(known, BACK, text, "", measure=poor)
-        harmless = int((own.get(RECOVERY_TIME.column, known) == 0).sum())
+        harmless = int((own[RECOVERY_TIME.column] == 0).sum())
         note = (
             f"{len(known)} of {len(own)} faults have a verdict, {harmless} do no harm; "
             f"it comes back after {int(known.sum()) - harmless} of the rest"

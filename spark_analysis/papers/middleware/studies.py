@@ -143,9 +143,9 @@ FIGURES: Final = (
         Figure(("stations",), quantity, NODES, (SYSTEM,), (PANEL,), main=quantity in QUANTITIES[:3])
         for quantity in QUANTITIES
     ),
-    *(Figure(("speed",), quantity, SPEED, (SYSTEM,), (PANEL,)) for quantity in QUANTITIES[:3]),
+    *(Figure(("speed",), quantity, SPEED, (SYSTEM,), (PANEL,)) for quantity in QUANTITIES),
     *(
         Figure(("faults",), quantity, FAULT, (SYSTEM,), (PANEL,), main=quantity is QUANTITIES[0])
-        for quantity in (QUANTITIES[0], *RECOVERED)
+        for quantity in (*QUANTITIES[:2], *RECOVERED)
     ),
 )
