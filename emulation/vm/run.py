@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import os
 import re
+import stat
 import sys
 import tempfile
 import time
@@ -211,7 +212,13 @@ def writable(cache: Path) -> Path:
             return own
     except OSError:
         pass
-    # An unpredictable name, so that nobody can have planted anything there.
+    shared = Path(tempfile.gettempdir(), f"pubsub-testbed-{os.getuid()}")
+    with suppress(OSError):
+        shared.mkdir(mode=0o700, exist_ok=True)
+        status = shared.lstat()
+        if (status.st_mode, status.st_uid) == (stat.S_IFDIR | 0o700, os.getuid()):
+            return shared
+    # Somebody else has planted that: a name that nobody can know.
     return Path(tempfile.mkdtemp(prefix="pubsub-testbed-"))
 
 

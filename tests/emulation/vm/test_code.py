@@ -8,6 +8,7 @@ import py_compile
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from emulation.vm import code
 from emulation.vm.code import pack
 from emulation.vm.inputs import PYTHON
-from emulation.vm.run import compile_project
+from emulation.vm.run import compile_project, writable
 from tests.processes import hang
 
 needs_program = pytest.mark.skipif(shutil.which(code.PROGRAM) is None, reason="no mksquashfs")
@@ -110,3 +111,17 @@ def test_modules_of_a_set_up_that_was_copied_are_compiled_for_the_guest(tmp_path
         compile_project(tmp_path)
         compiled = Path(importlib.util.cache_from_source(str(module)))
         assert compiled.read_bytes()[8:12] == bytes(4), name  # the time of its source
+
+
+def test_logs_and_code_have_one_folder_if_nothing_of_the_users_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    folder = writable(Path("/nowhere"))
+    assert folder == tmp_path / f"pubsub-testbed-{os.getuid()}"
+    assert writable(Path("/nowhere")) == folder
+    folder.rmdir()
+    folder.symlink_to(tmp_path)  # planted
+    assert writable(Path("/nowhere")).parent == tmp_path
+    assert writable(Path("/nowhere")) != folder
