@@ -85,14 +85,15 @@ class InterfaceCapture:
 
     def read(self, batch: Batch) -> bool:
         """Read one batch and write it; return whether more is likely to wait."""
+        descriptor = self.listener.fileno()
         try:
-            count = batch.fill(self.listener.fileno())
-        except OSError as error:
-            if is_gone(self.listener.ins, error):
-                self.vanished = True
-                self.end()
-                self.listener.close()
-            return False
+            count = batch.fill(descriptor)
+        except OSError as error:  # it is told once, before the packets that wait
+            self.vanished |= is_gone(self.listener.ins, error)
+            try:
+                count = batch.fill(descriptor)
+            except OSError:
+                count = 0
         write = self._writer.write_packet
         for seconds, nanoseconds, length, data in batch.packets(count):
             write(data, sec=seconds, usec=nanoseconds, wirelen=length)
@@ -100,6 +101,10 @@ class InterfaceCapture:
         self.packets += count
         if self.file.pending >= FLUSH_BYTES:
             self.file.flush()
+        if self.vanished and count < SLOTS:
+            self.end()
+            self.listener.close()
+            return False
         return count == SLOTS
 
     def count_drops(self) -> None:

@@ -103,10 +103,17 @@ class Loaded(ABC):
     def _analysed(self) -> None:
         """Make the tables if there are none.  Raises `AnalysisError`."""
 
+    def _passing_folder(self) -> Path:
+        """Return a folder for tables that are not kept: what they are made of may still grow."""
+        stack = ExitStack()
+        finalize(self, stack.close)
+        return stack.enter_context(scratch.folder())
+
 
 class LoadedRun(Loaded):
     """One run: `run.delivery`, `run.delay`... are its tables, each read once.
 
+    For a run that has not ended they hold what was captured when the first one was asked for.
     All raise `AnalysisError` if a run that has no tables yet cannot be analysed.
     """
 
@@ -139,10 +146,16 @@ class LoadedRun(Loaded):
         return path if path.is_file() else super()._file(name)
 
     def _analysed(self) -> None:
-        if not (self._metrics / "delivery.parquet").is_file():  # a sweep's point has a summary
-            from spark_analysis.reports import analyse_and_report
+        if (self._metrics / "delivery.parquet").is_file():  # a sweep's point has a summary
+            return
+        from spark_analysis.reports import analyse_and_report
 
+        if self.run.record is None or self.run.record.ended != "running":
             analyse_and_report([self.run.path])
+            return
+        into = self._passing_folder()
+        analyse_and_report([self.run.path], out=into)
+        self._metrics = into / self.name / "metrics"
 
 
 class LoadedScript(Loaded):
@@ -172,9 +185,3 @@ class LoadedScript(Loaded):
         into = self._metrics if ended else self._passing_folder()
         make(self._folder, into)
         self._metrics, self._tables_made = into, True
-
-    def _passing_folder(self) -> Path:
-        """Return a folder for tables that are not kept: the record may still grow."""
-        stack = ExitStack()
-        finalize(self, stack.close)
-        return stack.enter_context(scratch.folder())

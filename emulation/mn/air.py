@@ -174,6 +174,10 @@ class ScriptAir:
         self._start(name, RECORDER, config)
         recorder = self._processes[name]
         await_condition(lambda: recorder.poll() is not None or status.exists(), READY)
+        if not status.exists():
+            self._log.flush()
+            why = last_line(self._session.logs / "emulation.log")
+            self._session.note(f"the {name} did not start, so nothing is captured: {why}")
 
     def _start(self, name: str, module: str, config: Mapping[str, Any]) -> None:
         path = self._files.state / f"{name}.config.json"

@@ -277,8 +277,12 @@ class Recording:
         """Write the fidelity monitor's verdict, once the recorder has ended."""
         if self._figures is None or self._cpu is None:
             return
-        status = read_json(self._net.files.state / "recorder.json")
-        status.pop("vanished", None)  # scripts remove interfaces, and Mininet does at the end
+        paths = self._net.files.state.glob("recorder*.json")  # also those of nodes added later
+        recorders = [read_json(path) for path in paths if not path.stem.endswith(".config")]
+        # Not "vanished": scripts remove interfaces, and Mininet does at the end.
+        names = ("kernel_drops", "left", "write_errors", "cpu_seconds")
+        status = {name: sum(each.get(name, 0) for each in recorders) for name in names}
+        status["left"] += self._figures.get("monitor_drops", 0)
         verdict = assess(
             medium=self._figures, recorder=status, driver={}, socket_drops=0, cpu=self._cpu,
         )  # fmt: skip

@@ -38,6 +38,7 @@ from pyspark.sql.types import StructType
 from capture.process import start_of
 from emulation.scenario.runfolder import Run
 from nodeapp.kinds import FIRST_CLIENT_KIND
+from nodeapp.pubsub.registry import kinds
 from spark_analysis.captures.files import Capture
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.captures.source import CaptureSlice, plan, read_slice
@@ -96,6 +97,7 @@ def materialise(
     """
     folder = run.metrics / decoded.folder
     files = _files(captures)
+    _sweep(run.metrics, decoded.folder)
     manifest = _made_of(folder)
     if manifest is not None and _is_current(manifest, files):
         damage = _damage(folder, manifest)
@@ -105,7 +107,7 @@ def materialise(
     scratch = run.metrics / f".{decoded.folder}-{os.getpid()}"
     try:
         run.metrics.mkdir(parents=True, exist_ok=True)
-        _sweep(run.metrics, decoded.folder)
+        shutil.rmtree(scratch, ignore_errors=True)  # of a killed process with this number
         scratch.mkdir()
         context = spark.sparkContext
         tasks = [
@@ -122,6 +124,9 @@ def materialise(
             count = min(len(tasks), TASKS * context.defaultParallelism)
             context.parallelize(tasks, max(1, count)).foreach(_write)
         _mark(scratch, {"run": run.name, "files": files})
+        latest = _made_of(folder)
+        if latest != manifest and _is_current(latest or {}, files):
+            return folder  # another analysis was faster, and reads it now
         try:
             replace_folder(scratch, folder)
         except OSError:
@@ -147,7 +152,7 @@ def drop_decoded(metrics: Path) -> None:
 
 def is_recorded(run: Run) -> bool:
     """Return whether a run wrote its frames itself, and has no captures."""
-    manifest = _made_of(run.metrics / FRAMES_FOLDER)
+    manifest = _made_of(run.folder.metrics / FRAMES_FOLDER)
     return manifest is not None and bool(manifest.get("recorded"))
 
 
@@ -272,7 +277,13 @@ def replace_folder(new: Path, folder: Path) -> None:
 
 
 def _is_current(manifest: Mapping[str, Any], files: Mapping[str, list[int]]) -> bool:
-    return manifest.get("format") == FORMAT and manifest.get("files") == files
+    known = manifest.get("format"), manifest.get("kinds"), manifest.get("files")
+    return known == (FORMAT, _kinds(), files)
+
+
+def _kinds() -> dict[str, str]:
+    """Return the kinds of messages that are decoded, with their roles, by number."""
+    return {str(number): kind.role.name for number, kind in kinds().items()}
 
 
 def _files(captures: Sequence[Capture]) -> dict[str, list[int]]:
@@ -284,7 +295,8 @@ def _files(captures: Sequence[Capture]) -> dict[str, list[int]]:
 def _mark(folder: Path, facts: dict[str, Any]) -> None:
     """Note in a folder of frames what it was made of, and what it holds."""
     parts = {path.name: _checksum(path) for path in sorted(folder.glob("*.parquet"))}
-    text = json.dumps({"format": FORMAT, **facts, "parts": parts}, sort_keys=True)
+    known = {"format": FORMAT, "kinds": _kinds()}
+    text = json.dumps({**known, **facts, "parts": parts}, sort_keys=True)
     (folder / _MADE_OF).write_text(text, encoding="utf-8")
 
 

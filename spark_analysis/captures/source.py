@@ -49,6 +49,7 @@ from pyspark.sql.types import StructType
 from capture.decode import decode_records
 from capture.pcapng import Packets, as_pcap, read_packets
 from capture.scan import (
+    ETHERNET,
     FILE_HEADER,
     PCAPNG,
     PcapError,
@@ -157,7 +158,14 @@ def _strange(
     by_capture: Mapping[Capture, npt.NDArray[np.int64]],
 ) -> tuple[tuple[int, int], dict[Capture, str]]:
     """Return a run's span of time, and a message for each capture with records outside."""
-    middle = int(np.median([np.median(times) for times in by_capture.values()]))
+    middles = {each: int(np.sort(times)[len(times) // 2]) for each, times in by_capture.items()}
+
+    def near(middle: int) -> int:
+        """Return how many records are of captures whose middle is not far from this."""
+        close = (each for each, other in middles.items() if abs(other - middle) <= FAR * SECOND)
+        return sum(len(by_capture[each]) for each in close)
+
+    middle = max(middles.values(), key=near)  # one that occurs: others may be between two groups
     span = (middle - FAR * SECOND, middle + FAR * SECOND)
     strange = {}
     for capture, times in by_capture.items():
@@ -339,7 +347,8 @@ class PcapReader(DataSourceReader):
         captures = [
             replace(capture, span=self._wanted.span)
             for capture in find_captures(self._paths)
-            if self._wanted.has(capture.run, capture.node, capture.interface)
+            if capture.linktype == ETHERNET  # the air has the same frames, as 802.11
+            and self._wanted.has(capture.run, capture.node, capture.interface)
         ]
         return plan(captures, self._partitions) or [Partition([])]
 

@@ -49,6 +49,7 @@ def run_to_frames(
     """
     metrics = folder.path / "metrics"
     scratch = metrics / f".{FRAMES_FOLDER}-{os.getpid()}"
+    shutil.rmtree(scratch, ignore_errors=True)  # of a killed process with this number
     scratch.mkdir(parents=True)
     try:
         with _FramesFile(scenario, folder.path.name, scratch / "part-00000.parquet") as file:

@@ -289,6 +289,20 @@ def test_an_interface_that_vanishes_ends_its_own_capture_only(net: Lab) -> None:
     assert status["interfaces"]["lo"]["packets"] == 1
 
 
+def test_what_waits_when_an_interface_vanishes_is_written(net: Lab) -> None:
+    with recording(net.folder, net.source("near0")) as recorder:
+        recorder.process.send_signal(signal.SIGSTOP)
+        sender = net.sender()
+        for number in range(SOME):
+            sender.send(packet(number))
+        net.enter(net.near, "ip", "link", "del", "near0")
+        recorder.process.send_signal(signal.SIGCONT)
+        until(lambda: bool(recorder.status()["interfaces"]["near0"]["vanished"]))
+        status = recorder.stop()
+    assert status["packets"] == SOME
+    assert read(net.folder / "near0.pcap")["sequence"].tolist() == list(range(SOME))
+
+
 def sent(sender: object, data: bytes) -> bool:
     """Try to send while the interface may still be coming up."""
     try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +89,28 @@ def test_a_run_that_has_no_tables_yet_is_analysed_first(tmp_path: Path) -> None:
     assert run.summary["delivery_ratio"] == 1.0
     assert run.units("delay")["delay"].startswith("s ")
     assert len(run.delay) == run.summary["received_all"]
+
+
+def test_tables_of_a_run_that_goes_on_are_not_kept(
+    analysed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = json.loads((analysed / "run.json").read_text(encoding="utf-8"))
+    (analysed / "run.json").write_text(json.dumps(record | {"ended": "running"}), encoding="utf-8")
+    tables = (analysed / "metrics").rename(tmp_path / "tables")
+    into: list[Path] = []
+
+    def analyse(folders: Sequence[Path], out: Path) -> None:
+        into.append(out)
+        shutil.copytree(tables, out / folders[0].name / "metrics")
+
+    monkeypatch.setattr(reports, "analyse_and_report", analyse)
+    run = runs.load(analysed)
+    assert len(run.delivery)
+    assert run.tables == ["delivery", "summary"]
+    assert not (analysed / "metrics").exists()
+    assert len(into) == 1
+    del run
+    assert not into[0].exists()
 
 
 def test_the_page_of_all_tables_is_that_of_the_schemas() -> None:

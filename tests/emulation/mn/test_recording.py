@@ -39,12 +39,14 @@ def test_a_full_disk_loses_samples_and_nothing_else() -> None:
 def test_a_script_may_remove_interfaces(tmp_path: Path) -> None:
     net = SimpleNamespace(files=SimpleNamespace(state=tmp_path, folder=tmp_path))
     recording = Recording(SimpleNamespace(), net)  # type: ignore[arg-type]
-    recording._figures, recording._cpu = {"late": 1}, CpuSampler()
+    recording._figures, recording._cpu = {"monitor_drops": 9}, CpuSampler()
     (tmp_path / "recorder.json").write_text('{"kernel_drops": 3, "left": 4, "vanished": 2}')
+    (tmp_path / "recorder of sta9.json").write_text('{"kernel_drops": 1, "write_errors": 2}')
+    (tmp_path / "recorder.config.json").write_text('{"interfaces": [], "kernel_drops": 100}')
     recording.finish()
     checks = json.loads((tmp_path / "fidelity.json").read_text())["checks"]
     values = {check["name"]: check["value"] for check in checks}
-    assert values["packets the captures missed"] == 7
+    assert values["packets the captures missed"] == 3 + 4 + 1 + 9
     assert values["captures that ended early"] == 0
 
 

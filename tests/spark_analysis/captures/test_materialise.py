@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from emulation.scenario.runfolder import read_run
+from nodeapp.pubsub.registry import kinds
 from spark_analysis.captures import materialise as module
 from spark_analysis.captures.files import find_captures
 from spark_analysis.captures.materialise import materialise, read_frames
@@ -63,6 +67,54 @@ def test_of_two_analyses_the_faster_one_makes_the_frames(
     monkeypatch.setattr(module, "replace_folder", after_the_other)
     folder = materialise(spark, run, captures)
     assert read_frames(spark, [folder]).count() == 2
+
+
+ALONE: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1))
+"""A session that nothing is asked of: few captures are decoded here."""
+
+
+def made(folder: Path) -> int:
+    return folder.stat().st_ino
+
+
+def test_frames_that_another_analysis_reads_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = RunBuilder(tmp_path / "x", nodes=1)
+    builder.subscribe(1, 1.0, ["a"])
+    run = read_run(builder.write())
+    captures = find_captures([run.captures])
+    write, inodes = module._write, list[int]()
+
+    def after_the_other(task: Any) -> None:
+        monkeypatch.setattr(module, "_write", write)
+        with monkeypatch.context() as patch:
+            patch.setattr("os.getpid", lambda: 1)
+            inodes.append(made(materialise(ALONE, run, captures)))
+        write(task)
+
+    monkeypatch.setattr(module, "_write", after_the_other)
+    folder = materialise(ALONE, run, captures)
+    assert [made(folder)] == inodes
+    assert list(run.metrics.iterdir()) == [folder]
+
+
+def test_frames_are_decoded_again_by_other_kinds_of_messages_and_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = RunBuilder(tmp_path / "x", nodes=1)
+    builder.subscribe(1, 1.0, ["a"])
+    run = read_run(builder.write())
+    captures = find_captures([run.captures])
+    (run.metrics / f".frames.parquet-{os.getpid()}").mkdir(parents=True)  # a container's numbers
+    folder = materialise(ALONE, run, captures)
+    before = made(folder)
+    (run.metrics / ".frames.parquet-999999999-old").mkdir()
+    assert made(materialise(ALONE, run, captures)) == before
+    assert list(run.metrics.iterdir()) == [folder]
+    more = {**kinds(), 63: kinds()[1]}
+    monkeypatch.setattr(module, "kinds", lambda: more)
+    assert made(materialise(ALONE, run, captures)) != before
 
 
 @pytest.mark.spark

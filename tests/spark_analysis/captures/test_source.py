@@ -252,6 +252,27 @@ def test_slices_end_before_a_damaged_time(tmp_path: Path) -> None:
     assert sum(read) == found.records == at
 
 
+def test_of_two_groups_of_times_the_larger_is_right(tmp_path: Path) -> None:
+    packet = ethernet(udp_ipv4(HELLO.encode()))
+    contents = {
+        "a-lo.pcap": [record(packet, START + number) for number in range(9)],
+        "b-lo.pcap": [record(packet, number) for number in range(3)],
+    }
+    for name, records in contents.items():
+        (tmp_path / name).write_bytes(file_header() + b"".join(records))
+    (problem,) = survey(find_captures([tmp_path])).problems[tmp_path.name]
+    assert problem.startswith("b-lo.pcap: records whose time is far from the others' are left out:")
+
+
+def test_frames_of_the_air_are_no_ethernet(tmp_path: Path) -> None:
+    packet = ethernet(udp_ipv4(HELLO.encode()))
+    for name in ("air", "sta1-wlan0"):
+        (tmp_path / f"{name}.pcap").write_bytes(file_header() + record(packet))
+    reader = PcapReader(FRAMES, {"path": str(tmp_path / "*.pcap")})
+    parts = [part for partition in reader.partitions() for part in partition.value]
+    assert [part.capture.path.name for part in parts] == ["sta1-wlan0.pcap"]
+
+
 def test_times_that_cannot_be_are_told_and_left_out(tmp_path: Path) -> None:
     packet = ethernet(udp_ipv4(HELLO.encode()))
     later = [record(packet, START + 1_000_200_000 * number) for number in range(9)]

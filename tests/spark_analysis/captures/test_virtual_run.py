@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from emulation.backends.virtual import simulate
-from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import PcapRecorder
-from spark_analysis.analysis import analyse
+from spark_analysis.analysis import analyse, survey_of
 from spark_analysis.captures.materialise import FORMAT, FRAMES_FOLDER
 from spark_analysis.captures.virtual_run import run_to_frames
 from spark_analysis.engine import tuning
@@ -75,6 +76,13 @@ def test_a_run_that_was_ended_has_no_frames(scenario: Scenario, tmp_path: Path) 
         run_to_frames(scenario, folder, interrupt)
     assert json.loads(folder.record.read_text())["ended"] == "interrupted"
     assert not (folder.path / "metrics").exists()
+
+
+def test_frames_are_the_runs_wherever_results_go(scenario: Scenario, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, scenario)
+    run_to_frames(scenario, folder)
+    elsewhere = replace(read_run(folder.path), out=tmp_path / "results")
+    assert survey_of(elsewhere).captures
 
 
 @pytest.mark.spark
