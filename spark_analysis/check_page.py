@@ -39,14 +39,17 @@ def _facts(outcome: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _verdict(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    wrong = [finding["property"] for finding in outcome["findings"]]
+    wrong = list(dict.fromkeys(finding["property"] for finding in outcome["findings"]))
+    idle = [rule["property"] for rule in outcome["properties"] if not rule["runs"]]
     scenarios = f"{count(outcome['scenarios'])} drawn scenarios"
     if wrong:
         headline, detail = f"Does not hold: {', '.join(wrong)}", "The smallest scenarios are below."
+    elif idle:
+        headline, detail = "Not judged", f"No run says anything of {', '.join(idle)}."
     else:
         headline = "Nothing found"
         detail = f"Every property held in {scenarios}, which is no proof that it always does."
-    level = "bad" if wrong else "good"
+    level = "bad" if wrong or idle else "good"
     return {"level": level, "headline": headline, "detail": detail, "checks": ()}
 
 

@@ -24,13 +24,15 @@ from emulation.check.design import DRAWN, FAULTS, FEWEST, MOST, Design
 from emulation.check.properties.base import Property
 from emulation.check.properties.registry import promised, property_named, property_names
 from emulation.errors import ScenarioError
+from emulation.scenario.faults import FAULTS as FAULTS_SET
 from emulation.scenario.faults import Kind
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.scenario.settings import protocol_parameters
+from emulation.workloads.registry import WORKLOAD
 from nodeapp.installation import COMMAND
-from nodeapp.parameters import suggestion
-from nodeapp.pubsub.registry import MIDDLEWARE, service_of
+from nodeapp.parameters import ParameterError, suggestion
+from nodeapp.pubsub.registry import MIDDLEWARE, ProtocolError, service_of
 from testbed.check_options import (
     BUDGET,
     BudgetOption,
@@ -142,20 +144,27 @@ def check(
             cases += _again(search, folder, design, [rule.name for rule in chosen])
             for finding in search.search(seed, scenarios, seconds):
                 cases.append(_keep(folder, finding))
-        except ScenarioError as error:  # of a topology, with what was drawn for it
-            fail(f"--topology {topology}: {error}", USAGE)
         except KeyboardInterrupt:
             _keep_last(folder, search, cases)
             end_interrupted(f"interrupted after {_drawn(search.progress)}; see {folder}")
     if not search.progress.drawn and len(search.progress.findings) < len(chosen):
         fail(f"--budget {budget} was over before a scenario was drawn: raise it", USAGE)
-    console.say(_summary(protocol, search.progress, [rule.name for rule in chosen]))
-    outcome = _outcome(protocol, seed, search.progress, cases, _reports(cases) if report else {})
+    names = [rule.name for rule in chosen]
+    console.say(_summary(protocol, search.progress, names))
+    reports = _reports(cases, design) if report else {}
+    outcome = _outcome(protocol, seed, search.progress, cases, reports, names)
     if report:
         _write_page(folder, outcome)
     if as_json:
         print_json(outcome)
+    if strict and not cases and (idle := _idle(search.progress, names)):
+        fail(f"judged in no run: {', '.join(idle)}; see --property {ENDLESS}")
     _end(cases, strict)
+
+
+def _idle(progress: SearchProgress, chosen: Sequence[str]) -> list[str]:
+    """Return the properties of which no run says anything."""
+    return [name for name in chosen if not progress.judged[name]]
 
 
 def _refuse_what_cannot_be(protocol: str, seed: int, scenarios: int | None) -> None:
@@ -218,9 +227,13 @@ def _base(
             fail("--set is for the parameters of a --topology: name one", USAGE)
         return None
     base = partial(_small, topology, protocol, tuple(sorted(settings.items())))
+    for name in (FAULTS_SET, WORKLOAD):
+        if name in settings:
+            fail(f"--set {name}: check draws that itself, leave it out", USAGE)
     try:
         for nodes in numbers:
-            base(nodes, 0)
+            for reason in backends()["virtual"].unsupported(base(nodes, 0)):
+                fail(reason, USAGE)
     except ScenarioError as error:
         fail(str(error), USAGE)
     return base
@@ -269,9 +282,14 @@ def _again(search: Search, folder: Path, design: Design, chosen: Sequence[str]) 
         if reason := _unasked(scenario, design):
             console.say(f"not run, {reason}: {path}")
             continue
-        finding = search.again(scenario, name)
+        before_it = search.progress.judged[name]
+        try:
+            finding = search.again(scenario, name)
+        except (ParameterError, ProtocolError) as error:
+            fail(f"{path}: {error}: move it, or name another folder with --out", USAGE)
         if finding is None:
-            console.say(f"holds now: {path}")
+            judged = name not in property_names() or search.progress.judged[name] > before_it
+            console.say(f"{'holds now' if judged else 'not judged, its run has no end'}: {path}")
             continue
         case = _Case(finding, path, True)
         _tell(case)
@@ -280,8 +298,10 @@ def _again(search: Search, folder: Path, design: Design, chosen: Sequence[str]) 
 
 def _unasked(scenario: Scenario, design: Design) -> str | None:
     """Return why a kept scenario is none of those that are asked for this time."""
-    from emulation.check.draw import LOSSLESS
+    from emulation.check.draw import LOSSLESS, is_timed
 
+    if not is_timed(scenario, design.service.promises):
+        return "settle or arrival is promised otherwise since: delete it"
     kinds = sorted({fault.kind for fault in scenario.faults} - {*design.faults})
     if kinds:
         return f"it needs --faults {','.join(kinds)}"
@@ -323,14 +343,16 @@ def _tell(case: _Case) -> None:
         console.say(f"  {repeat}: {command}")
 
 
-def _reports(cases: Sequence[_Case]) -> dict[Path, Path]:
+def _reports(cases: Sequence[_Case], design: Design) -> dict[Path, Path]:
     """Run findings again and analyse them; return their reports by their scenarios."""
+    from emulation.check.observed import observe
+
     folders: dict[Path, RunFolder] = {}
     for finding, path, _ in cases:
-        if finding.property == ENDLESS:
-            console.say(f"no report of a run that never ends: {path}")
-            continue
         scenario = finding.scenario
+        if reason := observe(scenario, design.service).endless:
+            console.say(f"no report of a run that never ends ({reason}): {path}")
+            continue
         try:
             folder = folders[path] = RunFolder.create(RUNS, scenario)
             with RunDisplay(console, scenario.duration, bar=False) as display:
@@ -422,6 +444,7 @@ def _outcome(
     progress: SearchProgress,
     cases: Sequence[_Case],
     reports: Mapping[Path, Path],
+    chosen: Sequence[str],
 ) -> dict[str, Any]:
     from emulation.check.story import story
 
@@ -441,7 +464,7 @@ def _outcome(
                 "runs": progress.judged[name],
                 "violations": progress.violated[name],
             }
-            for name in sorted(progress.judged)
+            for name in sorted({*chosen, *progress.judged})
         ],
         "findings": [
             {

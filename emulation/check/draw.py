@@ -20,6 +20,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+from hypothesis import reject
 from hypothesis import strategies as st
 
 from emulation.check.design import (
@@ -37,14 +39,17 @@ from emulation.check.design import (
 )
 from emulation.check.draw_faults import faults
 from emulation.check.observed import SETTLED
+from emulation.errors import ScenarioError
 from emulation.mobility.contacts import Contact
 from emulation.mobility.routes import Leg, legs
 from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.radio.spec import RadioSpec, UnitDisk
 from emulation.radio.wire import WireSpec
 from emulation.scenario.access_point import AccessPointSpec
+from emulation.scenario.faults import Fault
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from emulation.workloads.base import Operation, announcements
+from nodeapp.pubsub.base import Promises
 
 TOPOLOGY: Final = "check"
 LOSSLESS: Final = UnitDisk(collisions=False)
@@ -157,20 +162,17 @@ def scenarios(draw: Draw, design: Design) -> Scenario:
     service, promises = design.service, design.service.promises
     base = None
     if design.base is not None:
-        base = design.base(draw(st.integers(*design.nodes)), draw(_seed))
+        try:
+            base = design.base(draw(st.integers(*design.nodes)), draw(_seed))
+        except ScenarioError:  # the topology has no placement for this seed
+            reject()
         network = _standing(base)
     else:
         network = _mesh(draw, design) if service.needs_brokers else _field(draw, design)
     subscriptions = _subscriptions(draw, design, network.clients)
     publications = _publications(draw, network.clients)
     faulty = faults(draw, design, network)
-    busy = max(
-        *(operation.time for operation in (*subscriptions, *publications)),
-        *(fault.end or fault.start for fault in faulty),
-        *(node.waypoints[-1].time for node in network.nodes),
-        0.0,
-    )
-    settled = busy + promises.settle
+    settled = _busy((*subscriptions, *publications), faulty, network.nodes) + promises.settle
     last = _last(draw, network.clients, settled)
     duration = max(operation.time for operation in last) + promises.arrival
     workload = sorted(
@@ -203,6 +205,29 @@ def scenarios(draw: Draw, design: Design) -> Scenario:
         mesh_radio=mesh_radio,
         wire=network.wire,
     )
+
+
+def _busy(
+    operations: Iterable[Operation], faulty: Iterable[Fault], nodes: Iterable[NodeSpec]
+) -> float:
+    """Return when the last operation, fault and motion is over, s."""
+    return max(
+        *(operation.time for operation in operations),
+        *(fault.end or fault.start for fault in faulty),
+        *(node.waypoints[-1].time for node in nodes),
+        0.0,
+    )
+
+
+def is_timed(scenario: Scenario, promises: Promises) -> bool:
+    """Return whether a drawn scenario is quiet for as long as these promises say."""
+    settled = scenario.topology_parameters.get(SETTLED)
+    if settled is None:
+        return True
+    early = [operation for operation in scenario.workload if operation.time < settled]
+    last = max(operation.time for operation in scenario.workload)
+    quiet = settled - _busy(early, scenario.faults, scenario.nodes), scenario.duration - last
+    return bool(np.allclose(quiet, (promises.settle, promises.arrival), rtol=0, atol=1e-6))
 
 
 def _standing(base: Scenario) -> DrawnNetwork:

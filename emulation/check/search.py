@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ from typing import Final, NamedTuple
 
 from hypothesis import Phase, find, settings
 from hypothesis.errors import Flaky, NoSuchExample
+from hypothesis.internal.conjecture import engine
 
 from emulation.check.design import STRANGER, Design
 from emulation.check.draw import scenarios
@@ -43,6 +45,7 @@ FORGED: Final = 3
 """... so many of each kind, ..."""
 LARGEST: Final = LONGEST // 2
 """... of so many bytes at most: a changed one may be longer."""
+engine.MAX_SHRINKING_SECONDS = sys.maxsize  # `MOST_SHRINKING` is the same on all machines
 COLLECTING: Final = 5
 """Chunks between garbage collections: a simulation's objects form cycles, and fill megabytes."""
 _HOW: Final = settings(
@@ -265,8 +268,9 @@ class Chunk:
 
     def _with_fewer_nodes(self, finding: Counterexample, rng: random.Random) -> None:
         """Look for the same among fewer nodes, which shrinking may not have reached."""
-        low = self.design.nodes[0]
-        while (high := len(finding.scenario.nodes) - 1) >= low:
+        low, base = self.design.nodes[0], self.design.base
+        others = 0 if base is None else len(base(low, 0).nodes) - low  # a mesh's brokers
+        while (high := len(finding.scenario.nodes) - others - 1) >= low:
             design = replace(self.design, nodes=(low, high))
             smaller = self._find(design, rng, _Condition(self, self.properties, None, finding))
             if smaller is None or smaller is finding:
@@ -328,6 +332,7 @@ class Search:
         chunk = Chunk(self._design, self._chosen, 0, 0)
         first = sorted(self._chosen, key=lambda rule: rule.name != name)
         finding = chunk.judged(scenario, first, shrinking=True)
+        chunk.shrinking = 0
         self._count(chunk)
         if finding is not None:
             self._take(finding)

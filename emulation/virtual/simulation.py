@@ -28,7 +28,7 @@ from emulation.virtual.faults import DisturbedHand, VirtualFaults
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.mesh import MeshChannel
 from emulation.virtual.packets import HEADERS, LARGEST_WHOLE, frame_lengths
-from emulation.virtual.recording import VirtualRecorder
+from emulation.virtual.recording import NullRecorder, VirtualRecorder
 from emulation.virtual.wired import WiredChannel
 from nodeapp.auth import Seal
 from nodeapp.client_port import ClientTable
@@ -202,8 +202,9 @@ class Simulation:
         clock.now = max(clock.now, end)
 
     def _defect(self, host: object, error: Exception) -> None:
-        # Protocols do no I/O: an OSError comes from the recorder.
-        if self._failed is None or not isinstance(host, VirtualHost) or isinstance(error, OSError):
+        # An OSError comes from the recorder, if that writes anything.
+        wrote = isinstance(error, OSError) and not isinstance(self.recorder, NullRecorder)
+        if self._failed is None or not isinstance(host, VirtualHost) or wrote:
             raise error
         host.counters["internal errors"] += 1
         self._failed(host.spec.name, error)

@@ -20,7 +20,13 @@ from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.base import Service
 from testbed import check
 from testbed.app import app
-from tests.emulation.check.planted import ForgetsAll, NoDuplicateCheck, StandsStill, Trusting
+from tests.emulation.check.planted import (
+    ForgetsAll,
+    NoDuplicateCheck,
+    NumbersAlone,
+    StandsStill,
+    Trusting,
+)
 from topologies.catalog import make_scenario
 
 
@@ -100,11 +106,14 @@ def test_kept_scenarios_are_run_whatever_others_show_and_if_they_are_asked_for(
     scenario.model_copy(update={"faults": (forged,)}).save(Path("kept/delivered-stranger.json"))
     lossy = base_scenario("roaming_field", "flooding").radio
     scenario.model_copy(update={"radio": lossy}).save(Path("kept/delivered-radio.json"))
+    longer = {"duration": scenario.duration + 5}
+    scenario.model_copy(update=longer).save(Path("kept/delivered-longer.json"))
     done = invoke(*SEARCH, "20", "--out", "kept", "--json")
     cases = json.loads(done.stdout)["findings"]
     assert [case["scenario"] for case in cases] == [str(file), "kept/delivered-other.json"]
     assert "not run, it needs --faults stranger: kept/delivered-stranger.json" in done.output
     assert "not run, it needs --topology, as its radio loses frames: kept/deliv" in done.output
+    assert "not run, settle or arrival is promised otherwise since: delete it: kept" in done.output
     assert "1 finding: does not hold: delivered" in " ".join(done.output.split())
 
 
@@ -142,10 +151,25 @@ def test_a_full_disk_loses_no_story(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_runs_that_say_little_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, StandsStill)
     line = ("flooding", "--scenarios", "5", "--nodes", "2..3", "--json", "--property", "delivered")
-    done = invoke(*line)
-    (judged,) = json.loads(done.stdout)["properties"] or [{"runs": 0}]
-    assert judged["runs"] == 0
+    done = invoke(*line, "--report", "--strict", "--out", "kept")
+    assert done.exit_code == 1
+    assert "error: judged in no run: delivered; see --property endless" in done.output
+    (judged,) = json.loads(done.stdout)["properties"]
+    assert (judged["property"], judged["runs"]) == ("delivered", 0)
     assert "5 runs did not end, which may hide the rest: --property endless" in done.output
+    assert "No run says anything of delivered." in Path("kept/report.html").read_text("utf-8")
+
+
+def test_what_was_kept_is_not_said_to_hold_if_its_run_has_no_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = ("flooding", "--scenarios", "20", "--nodes", "2..3", "--property", "delivered")
+    plant(monkeypatch, NumbersAlone)
+    assert "delivered does not hold" in invoke(*line, "--out", "kept").output
+    plant(monkeypatch, StandsStill)
+    done = invoke(*line, "--out", "kept")
+    assert "not judged, its run has no end: kept/delivered-" in done.output
+    assert "holds now" not in done.output
 
 
 def test_handlers_that_no_message_has_called_are_named() -> None:
@@ -227,7 +251,7 @@ def test_a_topology_has_its_own_network_and_motion_then_stands_still(
         assert done.exit_code == 0, done.output
 
 
-def test_a_topology_that_cannot_have_what_is_drawn_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topology_may_have_no_placement_for_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     def some(nodes: int, seed: int) -> Scenario:
         if seed:
             raise ScenarioError("no placement is connected: raise nodes")
@@ -235,8 +259,8 @@ def test_a_topology_that_cannot_have_what_is_drawn_is_told(monkeypatch: pytest.M
 
     monkeypatch.setattr(check, "_base", lambda *_: some)
     done = invoke("flooding", "--scenarios", "20", "--topology", "roaming_field")
-    assert done.exit_code == 2
-    assert "error: --topology roaming_field: no placement is connected: raise" in done.output
+    assert done.exit_code == 0
+    assert "nothing found" in done.output
 
 
 def base_scenario(topology: str, protocol: str) -> Scenario:
@@ -301,6 +325,11 @@ def test_a_property_that_raises_is_an_error_with_its_scenario(
         (["flooding", "--set", "degree=3"], "--set is for the parameters of a --topology"),
         (["flooding", "--topology", "mesh_grid", "--set", "sdie=2"], "no parameter 'sdie'"),
         (["flooding", "--seed", "-1"], "--seed must be between 0 and"),
+        (["flooding", "--topology", "mesh_grid", "--set", "mqtt=true"], "clients of MQTT are"),
+        (
+            ["flooding", "--topology", "roaming_field", "--set", "faults=crash 30% at 5 for 3"],
+            "--set faults: check draws that itself, leave it out",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(words: list[str], message: str) -> None:

@@ -30,7 +30,7 @@ class Rest(Property):
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         scenario = observed.scenario
         nodes = REST * len(scenario.nodes)
-        sent = observed.at_rest()
+        sent = observed.at_rest(min(REST, promises.settle))
         if sent <= QUIET * nodes:
             return
         calm = observe(without_changes(scenario, observed.settled), observed.service)

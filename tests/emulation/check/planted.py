@@ -114,6 +114,13 @@ class StandsStill(Flooding):
         self.host.call_later(0.0, self._event_received, frame, sender)
 
 
+class TimesOut(Flooding):
+    """Raises what reading from a connection may."""
+
+    def _event_received(self, frame: Frame, sender: int) -> None:
+        raise TimeoutError("no answer")
+
+
 class NoCopies(Flooding):
     """Takes a neighbour to send an event once, so that what it sends again is another."""
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import functools
 import pickle
 import random
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import engine
 
 from emulation.check.design import DRAWN, FAULTS, Design
-from emulation.check.draw import scenarios
+from emulation.check.draw import is_timed, scenarios
 from emulation.check.forging import CHANGES, forged
 from emulation.check.observed import Observed
 from emulation.check.properties.base import Property, Violation
@@ -23,14 +26,17 @@ from emulation.check.search import Chunk, Counterexample, Search
 from emulation.check.story import story
 from emulation.errors import ScenarioError
 from emulation.scenario.faults import Kind, make_faults
+from emulation.scenario.scenario import Scenario
 from nodeapp.events import Event
 from nodeapp.installation import PROJECT
 from nodeapp.kinds import CommonKind
 from nodeapp.pubsub.base import Promises, Service
+from nodeapp.pubsub.flooding import Flooding
 from nodeapp.pubsub.registry import service_of
 from nodeapp.wire import Frame
 from tests.emulation.check import planted
 from tests.examples import examples
+from topologies.catalog import make_scenario
 
 PLANTED: tuple[tuple[Any, ...], ...] = (
     (planted.NoDuplicateCheck, "flooding", "twice", 10, 2),
@@ -40,6 +46,7 @@ PLANTED: tuple[tuple[Any, ...], ...] = (
     (planted.ThreeHops, "flooding", "delivered", 400, 5, 10),
     (planted.MatchesAll, "flooding", "unmatched", 20, 2),
     (planted.EmptyFilter, "flooding", "defect", 10, 2),
+    (planted.TimesOut, "flooding", "defect", 10, 2),
     (planted.Changes, "flooding", "contents", 20, 2),
     (planted.StandsStill, "flooding", "endless", 10, 2),
     (planted.NeverStops, "flooding", "rest", 20, 2),
@@ -103,6 +110,32 @@ def test_what_is_found_by_one_kind_of_fault_alone(
     assert fault.kind == kind
     words = {"disturb": "arrives twice in 100% at", "stranger": "a stranger sends EVENT (orig"}
     assert words[kind] in " ".join(story(finding))
+
+
+def test_shrinking_ends_after_so_many_runs_and_not_by_the_clock() -> None:
+    assert sys.maxsize == engine.MAX_SHRINKING_SECONDS
+
+
+def test_fewer_nodes_are_fewer_than_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def base(nodes: int, seed: int) -> Scenario:
+        few = {"nodes": nodes, "topics": 0, "side": 2}
+        return make_scenario("mesh_grid", "flooding", seed=seed, duration=20.0, settings=few)
+
+    design = Design("flooding", Flooding, (2, 3), (), base)
+    looked: list[tuple[int, int]] = []
+    finding = Counterexample("twice", Violation("again"), base(3, 0))  # and four brokers
+    monkeypatch.setattr(Chunk, "_find", lambda _, design, *others: looked.append(design.nodes))
+    Chunk(design, [], 1, 1)._with_fewer_nodes(finding, random.Random(1))
+    assert looked == [(2, 2)]
+
+
+@given(scenarios(Design("flooding", Flooding, (2, 3), FAULTS)))
+@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
+def test_a_drawn_scenario_is_quiet_for_as_long_as_is_promised(scenario: Scenario) -> None:
+    promises = Flooding.promises
+    assert is_timed(scenario, promises)
+    assert not is_timed(scenario, replace(promises, settle=promises.settle + 1))
+    assert not is_timed(scenario, replace(promises, arrival=promises.arrival + 1))
 
 
 class SeenFaults(Property):
