@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from emulation.errors import RunFolderError
 from emulation.mn import record
 from emulation.mn.record import is_script_run
+from emulation.scenario.provenance import cause_of_death
 from emulation.scenario.runfolder import Run, read_run
 from emulation.scenario.scenario import Scenario
 from spark_analysis import scratch
@@ -113,7 +114,8 @@ class Loaded(ABC):
 class LoadedRun(Loaded):
     """One run: `run.delivery`, `run.delay`... are its tables, each read once.
 
-    For a run that has not ended they hold what was captured when the first one was asked for.
+    For a run that has not ended they hold what was captured when the first one was asked for, or
+    when it was analysed.
     All raise `AnalysisError` if a run that has no tables yet cannot be analysed.
     """
 
@@ -150,7 +152,8 @@ class LoadedRun(Loaded):
             return
         from spark_analysis.reports import analyse_and_report
 
-        if self.run.record is None or self.run.record.ended != "running":
+        record = self.run.record
+        if record is None or record.ended != "running" or cause_of_death(record.owner):
             analyse_and_report([self.run.path])
             return
         into = self._passing_folder()

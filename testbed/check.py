@@ -20,7 +20,7 @@ from capture.process import explained
 from emulation.backends.base import BackendError
 from emulation.backends.registry import backends
 from emulation.caller import drop
-from emulation.check.design import DRAWN, FAULTS, FEWEST, MOST, Design
+from emulation.check.design import DRAWN, ENDLESS, FAULTS, FEWEST, MOST, Design
 from emulation.check.properties.base import Property
 from emulation.check.properties.registry import promised, property_named, property_names
 from emulation.errors import ScenarioError
@@ -71,10 +71,10 @@ if TYPE_CHECKING:  # they import hypothesis, which other commands need not have
 UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 MOVING: Final = 20.0
 """Seconds for which nodes of a topology move before they stand still."""
-ENDLESS: Final = "endless"
-"""The property of runs that do not end."""
 _FLAWS: Final = {ENDLESS: "did not end", "defect": "had a node app that raised"}
 """By property: what it looks for."""
+UNTIMED: Final = frozenset(("contents", "defect", ENDLESS, "twice", "unmatched"))
+"""Properties that hold or not whatever times are promised."""
 ALL_FAULTS: Final = ",".join(FAULTS)
 NONE: Final = "none"
 """For `--faults`."""
@@ -158,7 +158,8 @@ def check(
     if as_json:
         print_json(outcome)
     if strict and not cases and (idle := _idle(search.progress, names)):
-        fail(f"judged in no run: {', '.join(idle)}; see --property {ENDLESS}")
+        why = ",".join(name for name, runs in search.progress.flawed.items() if runs)
+        fail(f"judged in no run: {', '.join(idle)}; see --property {why}")
     _end(cases, strict)
 
 
@@ -268,6 +269,7 @@ def _properties(names: Sequence[str] | None, protocol: str, topology: str | None
 
 def _again(search: Search, folder: Path, design: Design, chosen: Sequence[str]) -> Iterator[_Case]:
     """Run the scenarios that were kept, and yield what is still wrong with them."""
+    from emulation.check.draw import is_timed
     from emulation.check.search import kept
 
     try:
@@ -279,16 +281,18 @@ def _again(search: Search, folder: Path, design: Design, chosen: Sequence[str]) 
         name = path.stem.rpartition("-")[0]
         if name in others:
             continue  # that property is not asked for this time
-        if reason := _unasked(scenario, design):
+        timed = is_timed(scenario, design.service.promises)
+        reason = _unasked(scenario, design)
+        if not timed and name not in UNTIMED:
+            reason = "settle or arrival is promised otherwise since: delete it"
+        if reason:
             console.say(f"not run, {reason}: {path}")
             continue
-        before_it = search.progress.judged[name]
         try:
-            finding = search.again(scenario, name)
+            finding, judged = search.again(scenario, name, alone=not timed)
         except (ParameterError, ProtocolError) as error:
             fail(f"{path}: {error}: move it, or name another folder with --out", USAGE)
         if finding is None:
-            judged = name not in property_names() or search.progress.judged[name] > before_it
             console.say(f"{'holds now' if judged else 'not judged, its run has no end'}: {path}")
             continue
         case = _Case(finding, path, True)
@@ -298,10 +302,8 @@ def _again(search: Search, folder: Path, design: Design, chosen: Sequence[str]) 
 
 def _unasked(scenario: Scenario, design: Design) -> str | None:
     """Return why a kept scenario is none of those that are asked for this time."""
-    from emulation.check.draw import LOSSLESS, is_timed
+    from emulation.check.draw import LOSSLESS
 
-    if not is_timed(scenario, design.service.promises):
-        return "settle or arrival is promised otherwise since: delete it"
     kinds = sorted({fault.kind for fault in scenario.faults} - {*design.faults})
     if kinds:
         return f"it needs --faults {','.join(kinds)}"
@@ -464,7 +466,7 @@ def _outcome(
                 "runs": progress.judged[name],
                 "violations": progress.violated[name],
             }
-            for name in sorted({*chosen, *progress.judged})
+            for name in sorted(chosen)
         ],
         "findings": [
             {

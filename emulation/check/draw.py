@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 from hypothesis import reject
 from hypothesis import strategies as st
 
@@ -227,7 +226,8 @@ def is_timed(scenario: Scenario, promises: Promises) -> bool:
     early = [operation for operation in scenario.workload if operation.time < settled]
     last = max(operation.time for operation in scenario.workload)
     quiet = settled - _busy(early, scenario.faults, scenario.nodes), scenario.duration - last
-    return bool(np.allclose(quiet, (promises.settle, promises.arrival), rtol=0, atol=1e-6))
+    promised = promises.settle, promises.arrival
+    return all(math.isclose(a, b, abs_tol=1e-6) for a, b in zip(quiet, promised, strict=True))
 
 
 def _standing(base: Scenario) -> DrawnNetwork:

@@ -158,11 +158,11 @@ class Observed(NullRecorder):
         self._requests: dict[int, tuple[float, Frame]] = {}
         self._open: dict[tuple[int, int], tuple[float, Subscription]] = {}
 
-    def at_rest(self, seconds: float = REST) -> int:
-        """Return the most frames of `REST` seconds in a row, of the last ones before `settled`."""
+    def at_rest(self, seconds: float = REST, window: float = REST) -> int:
+        """Return the most frames in a `window`, in the last `seconds` before `settled`."""
         times = np.array(self._sent)
         times = times[(times > self.settled - seconds) & (times <= self.settled)]
-        return int(max(np.searchsorted(times, times + REST) - np.arange(len(times)), default=0))
+        return int(max(np.searchsorted(times, times + window) - np.arange(len(times)), default=0))
 
     # What the simulation reports.
 

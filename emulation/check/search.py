@@ -26,7 +26,7 @@ from hypothesis import Phase, find, settings
 from hypothesis.errors import Flaky, NoSuchExample
 from hypothesis.internal.conjecture import engine
 
-from emulation.check.design import STRANGER, Design
+from emulation.check.design import ENDLESS, STRANGER, Design
 from emulation.check.draw import scenarios
 from emulation.check.observed import Observed, observe
 from emulation.check.properties.base import Property, Violation
@@ -256,8 +256,15 @@ class Chunk:
             gc.collect()
         if self._watch is not None:
             self._watch(self)
-        self.flawed.update(endless=bool(observed.endless), defect=bool(observed.crashes))
-        rules = [rule for rule in properties if not (rule.needs_end and observed.endless)]
+        began = observed.endless_kind != "start"  # else `defect` says it
+        self.flawed.update(
+            {ENDLESS: bool(observed.endless) and began, "defect": bool(observed.crashes)}
+        )
+        rules = [
+            rule
+            for rule in properties
+            if not (rule.needs_end and observed.endless) and (began or rule.name != ENDLESS)
+        ]
         finding = judge(observed, self.design, rules)
         for rule in rules:
             self.judged_by[rule.name] += 1
@@ -327,16 +334,22 @@ class Search:
         self._spread = spread
         self._width = width
 
-    def again(self, scenario: Scenario, name: str) -> Counterexample | None:
-        """Run a scenario that was kept for a property; return what is still wrong with it."""
+    def again(
+        self, scenario: Scenario, name: str, *, alone: bool = False
+    ) -> tuple[Counterexample | None, bool]:
+        """Run a scenario that was kept for a property, which may be the only one that is judged.
+
+        Returns what is still wrong with it, and whether all was judged.
+        """
         chunk = Chunk(self._design, self._chosen, 0, 0)
-        first = sorted(self._chosen, key=lambda rule: rule.name != name)
+        rules = [rule for rule in self._chosen if rule.name == name or not alone]
+        first = sorted(rules, key=lambda rule: rule.name != name)
         finding = chunk.judged(scenario, first, shrinking=True)
         chunk.shrinking = 0
         self._count(chunk)
         if finding is not None:
             self._take(finding)
-        return finding
+        return finding, len(chunk.judged_by) == len(rules)
 
     def _take(self, finding: Counterexample) -> None:
         """Keep a finding, one a property, and look for other properties from now on."""

@@ -177,7 +177,7 @@ class ScriptAir:
         if not status.exists():
             self._log.flush()
             why = last_line(self._session.logs / "emulation.log")
-            self._session.note(f"the {name} did not start, so nothing is captured: {why}")
+            self._session.note(f"the {name} did not start, its captures are missing: {why}")
 
     def _start(self, name: str, module: str, config: Mapping[str, Any]) -> None:
         path = self._files.state / f"{name}.config.json"

@@ -13,6 +13,7 @@ of the radio range, and at least as long as on the real-time backends.
 from __future__ import annotations
 
 import gc
+import traceback
 from collections.abc import Callable
 from typing import Final
 
@@ -28,7 +29,7 @@ from emulation.virtual.faults import DisturbedHand, VirtualFaults
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.mesh import MeshChannel
 from emulation.virtual.packets import HEADERS, LARGEST_WHOLE, frame_lengths
-from emulation.virtual.recording import NullRecorder, VirtualRecorder
+from emulation.virtual.recording import VirtualRecorder
 from emulation.virtual.wired import WiredChannel
 from nodeapp.auth import Seal
 from nodeapp.client_port import ClientTable
@@ -42,6 +43,8 @@ TICK: Final = 0.1
 """Least seconds between position updates; as in `emulation.media.tap`."""
 LONGEST_TICK: Final = 1.0
 TICK_SHARE: Final = 0.01
+WRITING: Final = frozenset(("emulation.virtual.recording", "emulation.radio.losses"))
+"""Modules that write during a run: an OSError that passed through them is no node's."""
 GARBAGE: Final = 100_000
 """New containers, some 10 MB, after which the collector visits the young generation."""
 
@@ -202,8 +205,10 @@ class Simulation:
         clock.now = max(clock.now, end)
 
     def _defect(self, host: object, error: Exception) -> None:
-        # An OSError comes from the recorder, if that writes anything.
-        wrote = isinstance(error, OSError) and not isinstance(self.recorder, NullRecorder)
+        wrote = isinstance(error, OSError) and any(
+            frame.f_globals.get("__name__") in WRITING
+            for frame, _ in traceback.walk_tb(error.__traceback__)
+        )
         if self._failed is None or not isinstance(host, VirtualHost) or wrote:
             raise error
         host.counters["internal errors"] += 1

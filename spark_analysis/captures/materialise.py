@@ -23,7 +23,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -270,6 +270,7 @@ def read_decoded(spark: SparkSession, folders: Sequence[Path], schema: StructTyp
 def replace_folder(new: Path, folder: Path) -> None:
     """Rename `new` to `folder`, in place of the one that may be there."""
     old = new.with_name(f"{new.name}-old")
+    shutil.rmtree(old, ignore_errors=True)  # of a killed process with this number
     if folder.exists():
         folder.rename(old)
     new.rename(folder)
@@ -340,7 +341,10 @@ def _damage(folder: Path, manifest: dict[str, Any]) -> str | None:
 
 def _sweep(metrics: Path, folder: str) -> None:
     """Remove folders that killed analyses left behind."""
-    for leftover in metrics.glob(f".{folder}-*"):
+    leftovers: list[Path] = []
+    with suppress(OSError):  # whoever writes there will say so
+        leftovers += metrics.glob(f".{folder}-*")
+    for leftover in leftovers:
         process = re.match(rf"\.{re.escape(folder)}-(\d+)", leftover.name)
         if process is None or start_of(int(process[1])) is None:
             shutil.rmtree(leftover, ignore_errors=True)

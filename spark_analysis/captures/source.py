@@ -158,14 +158,15 @@ def _strange(
     by_capture: Mapping[Capture, npt.NDArray[np.int64]],
 ) -> tuple[tuple[int, int], dict[Capture, str]]:
     """Return a run's span of time, and a message for each capture with records outside."""
-    middles = {each: int(np.sort(times)[len(times) // 2]) for each, times in by_capture.items()}
+    middles = np.array([np.sort(times)[len(times) // 2] for times in by_capture.values()])
+    records = np.array([len(times) for times in by_capture.values()])
 
-    def near(middle: int) -> int:
-        """Return how many records are of captures whose middle is not far from this."""
-        close = (each for each, other in middles.items() if abs(other - middle) <= FAR * SECOND)
-        return sum(len(by_capture[each]) for each in close)
+    def near(middle: int) -> tuple[int, int]:
+        """Return how many captures have their middle not far from this, and their records."""
+        close = np.abs(middles - middle) <= FAR * SECOND
+        return int(close.sum()), int(records[close].sum())
 
-    middle = max(middles.values(), key=near)  # one that occurs: others may be between two groups
+    middle = max(middles.tolist(), key=near)  # one that occurs: others may be between two groups
     span = (middle - FAR * SECOND, middle + FAR * SECOND)
     strange = {}
     for capture, times in by_capture.items():

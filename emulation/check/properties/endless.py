@@ -13,5 +13,5 @@ class Endless(Property):
     """Virtual time does not stand still, and nodes do not send ever more."""
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
-        if observed.endless and observed.endless_kind != "start":  # `defect` has that
+        if observed.endless:
             yield Violation(observed.endless, observed.latest, kind=observed.endless_kind)

@@ -29,18 +29,20 @@ class Rest(Property):
 
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         scenario = observed.scenario
-        nodes = REST * len(scenario.nodes)
-        sent = observed.at_rest(min(REST, promises.settle))
+        window = min(REST, promises.settle)
+        nodes = window * len(scenario.nodes)
+        sent = observed.at_rest(window, window)
         if sent <= QUIET * nodes:
             return
         calm = observe(without_changes(scenario, observed.settled), observed.service)
         # Messages that are sent again in bunches fall into some windows more often than in others.
-        allowed = calm.at_rest(2 * REST)
+        allowed = calm.at_rest(2 * REST, window)
         if sent > MORE * allowed + BESIDE * nodes:
-            rates = [frames / REST for frames in (sent, allowed)]
+            rates = [frames / window for frames in (sent, allowed)]
             yield Violation(
-                f"the nodes send {rates[0]:.1f} frames a second from {observed.settled - REST:g} s "
-                f"on, when all is quiet; if nothing had changed, {rates[1]:.1f}",
+                f"the nodes send {rates[0]:.1f} frames a second from "
+                f"{observed.settled - window:g} s on, when all is quiet; if nothing had changed, "
+                f"{rates[1]:.1f}",
                 observed.settled,
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import pickle
 import random
 import sys
@@ -114,6 +115,7 @@ def test_what_is_found_by_one_kind_of_fault_alone(
 
 def test_shrinking_ends_after_so_many_runs_and_not_by_the_clock() -> None:
     assert sys.maxsize == engine.MAX_SHRINKING_SECONDS
+    assert inspect.getsource(engine).count("MAX_SHRINKING_SECONDS") > 2, "it is still looked at"
 
 
 def test_fewer_nodes_are_fewer_than_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
