@@ -62,17 +62,19 @@ def test_a_log_that_has_grown_much_is_counted_to_the_entry(tmp_path: Path) -> No
     assert record.count == count
 
 
+@pytest.mark.parametrize("kind", [KeyError, TimeoutError])
 def test_a_run_whose_protocol_raises_ends_with_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: Flooding, *_: object) -> None:
-        raise KeyError("[seen]")
+        raise kind("[seen]")
 
     monkeypatch.setattr(Flooding, "disseminate", broken)
     words = "run roaming_field flooding --backend virtual --no-analyze --nodes 6 --duration 21"
     done = CliRunner().invoke(app, [*words.split(), "--runs", str(tmp_path), "--set", "side=200"])
     assert done.exit_code == 1
-    assert "defect in the protocol: KeyError: '[seen]'" in done.output
+    assert f"defect in the protocol: {kind.__name__}: " in done.output
+    assert "[seen]" in done.output
     assert "internal errors of node apps, the first at sta" in done.output
 
 
