@@ -100,6 +100,16 @@ def test_its_processor_executes_eight_instructions_in_a_nanosecond(
     assert timer < 1000 * 3, "and not before"
 
 
+def test_nobody_waits_for_random_numbers_while_it_boots(image: Image, tmp_path: Path) -> None:
+    """The kernel collects them for a second of its own, or 8 billion instructions, if asked."""
+    (tmp_path / "x").mkdir()
+    script = "busybox dmesg | grep -e 'root is up' -e 'crng init done'"
+    code, errors, output = closed(image, tmp_path / "x", script)
+    assert code == 0, errors
+    up, ready = (float(line.partition(b"[")[2].partition(b"]")[0]) for line in output.splitlines())
+    assert up < ready < up + 0.5
+
+
 def test_what_does_not_end_is_ended(image: Image, tmp_path: Path) -> None:
     with pytest.raises(VmError, match=r"exceeded its time limit of 2 s"):
         closed(image, tmp_path, "while :; do :; done", time_limit=2.0)
