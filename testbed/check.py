@@ -157,15 +157,7 @@ def check(
         _write_page(folder, outcome)
     if as_json:
         print_json(outcome)
-    if strict and not cases and (idle := _idle(search.progress, names)):
-        why = ",".join(name for name, runs in search.progress.flawed.items() if runs)
-        fail(f"judged in no run: {', '.join(idle)}; see --property {why}")
-    _end(cases, strict)
-
-
-def _idle(progress: SearchProgress, chosen: Sequence[str]) -> list[str]:
-    """Return the properties of which no run says anything."""
-    return [name for name in chosen if not progress.judged[name]]
+    _end(cases, strict, search.progress, names)
 
 
 def _refuse_what_cannot_be(protocol: str, seed: int, scenarios: int | None) -> None:
@@ -181,11 +173,17 @@ def _refuse_what_cannot_be(protocol: str, seed: int, scenarios: int | None) -> N
         fail(f"{protocol} runs in real time, check under the virtual clock: use run", USAGE)
 
 
-def _end(cases: Sequence[_Case], strict: bool) -> None:
-    """End with 1 if a property is defective, or if anything was found and that counts."""
+def _end(
+    cases: Sequence[_Case], strict: bool, progress: SearchProgress, chosen: Sequence[str]
+) -> None:
+    """End with 1 if a property is defective; if all counts, for what was found or not judged."""
     broken = [case for case in cases if case.finding.broken]
     for finding, path, _ in broken:
         print_error(f"{finding.property}: {finding.violation.sentence} (scenario: {path})")
+    idle = [name for name in chosen if not progress.judged[name]]
+    if strict and idle and not cases:
+        why = ",".join(name for name, runs in progress.flawed.items() if runs)
+        fail(f"judged in no run: {', '.join(idle)}; see --property {why}")
     if broken or (strict and cases):
         raise typer.Exit(FAILED)
 

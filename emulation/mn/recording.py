@@ -281,7 +281,7 @@ class Recording:
         recorders = [read_json(path) for path in paths if not path.stem.endswith(".config")]
         # Not "vanished": scripts remove interfaces, and Mininet does at the end.
         names = ("kernel_drops", "left", "write_errors", "cpu_seconds")
-        status = {name: sum(each.get(name, 0) for each in recorders) for name in names}
+        status = {name: sum(one.get(name, 0) for one in recorders) for name in names}
         status["left"] += self._figures.get("monitor_drops", 0)
         verdict = assess(
             medium=self._figures, recorder=status, driver={}, socket_drops=0, cpu=self._cpu,
