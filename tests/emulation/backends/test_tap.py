@@ -106,7 +106,9 @@ def traces_left() -> list[str]:
         if (name := _run_of(process.pid)) is not None and not _foreign(name)
     ]
     if STATE.exists():
-        left += [entry.name for entry in STATE.iterdir() if not _foreign(entry.name)]
+        names = [entry.name for entry in STATE.iterdir()]
+        # Locks of campaigns stay.
+        left += [name for name in names if name[0] != "." and not _foreign(name)]
     return left + [
         device.name for device in Path("/sys/class/net").iterdir() if "wlan" in device.name
     ]
