@@ -20,7 +20,7 @@ from capture.process import explained
 from emulation.backends.base import BackendError
 from emulation.backends.registry import backends
 from emulation.caller import drop
-from emulation.check.design import DRAWN, ENDLESS, FAULTS, FEWEST, MOST, Design
+from emulation.check.design import DRAWN, FAULTS, FEWEST, MOST, Design
 from emulation.check.properties.base import Property
 from emulation.check.properties.registry import promised, property_named, property_names
 from emulation.errors import ScenarioError
@@ -71,10 +71,8 @@ if TYPE_CHECKING:  # they import hypothesis, which other commands need not have
 UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 MOVING: Final = 20.0
 """Seconds for which nodes of a topology move before they stand still."""
-_FLAWS: Final = {ENDLESS: "did not end", "defect": "had a node app that raised"}
+_FLAWS: Final = {"endless": "did not end", "defect": "had a node app that raised"}
 """By property: what it looks for."""
-UNTIMED: Final = frozenset(("contents", "defect", ENDLESS, "twice", "unmatched"))
-"""Properties that hold or not whatever times are promised."""
 ALL_FAULTS: Final = ",".join(FAULTS)
 NONE: Final = "none"
 """For `--faults`."""
@@ -281,7 +279,7 @@ def _again(search: Search, folder: Path, design: Design, chosen: Sequence[str]) 
             continue  # that property is not asked for this time
         timed = is_timed(scenario, design.service.promises)
         reason = _unasked(scenario, design)
-        if not timed and name not in UNTIMED:
+        if not timed and (name not in property_names() or property_named(name).timed):
             reason = "settle or arrival is promised otherwise since: delete it"
         if reason:
             console.say(f"not run, {reason}: {path}")

@@ -16,8 +16,6 @@ from nodeapp.pubsub.base import Service
 
 FEWEST, MOST = 2, 12
 """Nodes of a scenario."""
-ENDLESS: Final = "endless"
-"""The property of runs that do not end."""
 STRANGER: Final[Kind] = "stranger"
 FAULTS: Final[tuple[Kind, ...]] = (
     *("crash", "radio", "link", "partition", "disturb", "jam", "position", "clock"),

@@ -158,6 +158,11 @@ class Observed(NullRecorder):
         self._requests: dict[int, tuple[float, Frame]] = {}
         self._open: dict[tuple[int, int], tuple[float, Subscription]] = {}
 
+    @property
+    def began(self) -> bool:
+        """Whether all nodes could start."""
+        return self.endless_kind != "start"
+
     def at_rest(self, seconds: float = REST, window: float = REST) -> int:
         """Return the most frames in a `window`, in the last `seconds` before `settled`."""
         times = np.array(self._sent)

@@ -26,7 +26,7 @@ from hypothesis import Phase, find, settings
 from hypothesis.errors import Flaky, NoSuchExample
 from hypothesis.internal.conjecture import engine
 
-from emulation.check.design import ENDLESS, STRANGER, Design
+from emulation.check.design import STRANGER, Design
 from emulation.check.draw import scenarios
 from emulation.check.observed import Observed, observe
 from emulation.check.properties.base import Property, Violation
@@ -256,15 +256,9 @@ class Chunk:
             gc.collect()
         if self._watch is not None:
             self._watch(self)
-        began = observed.endless_kind != "start"  # else `defect` says it
-        self.flawed.update(
-            {ENDLESS: bool(observed.endless) and began, "defect": bool(observed.crashes)}
-        )
-        rules = [
-            rule
-            for rule in properties
-            if not (rule.needs_end and observed.endless) and (began or rule.name != ENDLESS)
-        ]
+        endless = bool(observed.endless) and observed.began
+        self.flawed.update(endless=endless, defect=bool(observed.crashes))
+        rules = [rule for rule in properties if rule.judges(observed)]
         finding = judge(observed, self.design, rules)
         for rule in rules:
             self.judged_by[rule.name] += 1

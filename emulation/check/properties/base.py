@@ -34,6 +34,8 @@ class Property(ABC):
 
     needs_end: ClassVar[bool] = False
     """Whether runs that do not come to their end are not judged."""
+    timed: ClassVar[bool] = True
+    """Whether the times that are promised decide: scenarios kept for others are not judged."""
 
     @property
     def name(self) -> str:
@@ -43,6 +45,10 @@ class Property(ABC):
     def applies(self, promises: Promises) -> bool:
         """Return whether a protocol that promises this can be judged by it."""
         return True
+
+    def judges(self, observed: Observed) -> bool:
+        """Return whether a run says anything of it."""
+        return not (self.needs_end and observed.endless)
 
     @abstractmethod
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:

@@ -12,6 +12,8 @@ from nodeapp.pubsub.base import Promises
 class Contents(Property):
     """An event arrives byte for byte as it was published, and none arrives that was not."""
 
+    timed = False
+
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         for notice in observed.notices:
             if notice.event in observed.forgeries:

@@ -14,6 +14,8 @@ from nodeapp.pubsub.base import Promises
 class Defect(Property):
     """No node app raises an exception."""
 
+    timed = False
+
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         for crash in observed.crashes:
             where = traceback.extract_tb(crash.error.__traceback__)[-1]

@@ -12,6 +12,11 @@ from nodeapp.pubsub.base import Promises
 class Endless(Property):
     """Virtual time does not stand still, and nodes do not send ever more."""
 
+    timed = False
+
+    def judges(self, observed: Observed) -> bool:
+        return observed.began  # else `defect` says it
+
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         if observed.endless:
             yield Violation(observed.endless, observed.latest, kind=observed.endless_kind)

@@ -12,6 +12,8 @@ from nodeapp.pubsub.base import Promises
 class Twice(Property):
     """No client is notified twice of one event by a node app that ran all the time in between."""
 
+    timed = False
+
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         first: dict[tuple[object, ...], float] = {}
         for notice in observed.notices:

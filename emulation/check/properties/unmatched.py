@@ -17,6 +17,8 @@ GRACE: Final = 1.0
 class Unmatched(Property):
     """Nobody is notified of an event that no subscription of theirs matches at that time."""
 
+    timed = False
+
     def violations(self, observed: Observed, promises: Promises) -> Iterator[Violation]:
         for notice in observed.notices:
             publishing = observed.published.get(notice.event)
