@@ -131,14 +131,14 @@ def _markers(data: bytes) -> list[tuple[int, tuple[int, int]]]:
     return markers
 
 
-def _is_later(frame: bytes) -> bool:
-    """Return whether an IPv4 packet is a later fragment; only the first one has the ports."""
-    return int.from_bytes(frame[ETHERNET_LENGTH + 6 : ETHERNET_LENGTH + 8]) & 0x1FFF != 0
+def _begin(frame: bytes) -> int:
+    """Return where an IPv4 packet begins in its datagram; only one that begins it has the ports."""
+    return 8 * (int.from_bytes(frame[ETHERNET_LENGTH + 6 : ETHERNET_LENGTH + 8]) & 0x1FFF)
 
 
 def _is_own(frame: bytes, packet: bytes) -> bool:
     """Return whether an IPv4 packet is the beginning of one of the testbed's own datagrams."""
-    if frame[ETHERNET_LENGTH + 9] != UDP or _is_later(frame):
+    if frame[ETHERNET_LENGTH + 9] != UDP or _begin(frame):
         return False
     return bool({*struct.unpack_from(">HH", packet)} & {NODE_PORT, CLIENT_PORT})
 
@@ -195,18 +195,15 @@ class ForeignDecoder:
             return (ICMP if protocol == 1 else MEMBERSHIP), []
         if protocol not in (6, UDP):
             return None, []
-        later = _is_later(frame)
-        ports = set() if later else {*struct.unpack_from(">HH", packet)}
-        if protocol == 6 and not later:
-            if not ports & self._ports:
-                return None, []
-            return self._of_tcp(mac, frame[ETHERNET_LENGTH + 12 : ETHERNET_LENGTH + 20], packet)
+        begin = _begin(frame)
+        ports = set() if begin else {*struct.unpack_from(">HH", packet)}
+        addresses = frame[ETHERNET_LENGTH + 12 : ETHERNET_LENGTH + 20]
+        if protocol == 6 and not begin:
+            return self._of_tcp(mac, addresses, packet) if ports & self._ports else (None, [])
         if ports & {BABEL, BATMAN}:
             return ROUTING, []
-        addresses = frame[ETHERNET_LENGTH + 12 : ETHERNET_LENGTH + 20]
         datagram = mac + frame[ETHERNET_LENGTH + 4 : ETHERNET_LENGTH + 6] + addresses
-        owned = datagram in self._unfinished if later else self._owned(addresses, packet[:4])
-        begin = 8 * (int.from_bytes(frame[ETHERNET_LENGTH + 6 : ETHERNET_LENGTH + 8]) & 0x1FFF)
+        owned = datagram in self._unfinished if begin else self._owned(addresses, packet[:4])
         due, end = self._unfinished.pop(datagram, (0, b""))
         events = [event for _, event in _markers(end + packet if begin == due else packet)]
         if owned and frame[ETHERNET_LENGTH + 6] & _MORE:
