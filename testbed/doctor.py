@@ -14,7 +14,6 @@ from rich.table import Column, Table
 from emulation.network import switches
 from emulation.vm.waiting import all_backends
 from nodeapp import compiled
-from nodeapp.installation import SCRIPT
 from spark_analysis.engine import class_data
 from testbed.options import FAILED, HOME, JsonOption
 from testbed.outcome import print_json
@@ -140,7 +139,7 @@ def _virtual_machine() -> Diagnosis:
         image = build.find_image()
         if image is None:
             inputs = build.chosen_inputs(build.cache_folder())
-            return without(f"no image yet: sudo ./{SCRIPT} {build.command(inputs)}")
+            return without(f"no image yet: {build.how_to_build(inputs)}")
         verdict = probe.kvm_verdict(image, build.cache_folder())
     except VmError as error:
         return without(str(error))

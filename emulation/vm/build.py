@@ -69,6 +69,11 @@ class Additions(Record):
         )
 
 
+def how_to_build(inputs: ImageInputs) -> str:
+    """Return the line that a user types to build an image."""
+    return f"sudo ./{SCRIPT} {command(inputs)}"
+
+
 def command(inputs: ImageInputs) -> str:
     """Return the command that builds an image, for messages."""
     words = ["vm", "build"]
@@ -158,9 +163,7 @@ def ensure_image(
                 _remember(chosen, cache)
             return image
         if os.geteuid() != 0:
-            raise VmError(
-                f"no image of the virtual machine: build it once: sudo ./{SCRIPT} {command(inputs)}"
-            )
+            raise VmError(f"no image of the virtual machine: build it once: {how_to_build(inputs)}")
         tools.install_missing(observer.stage)
         (cache / "images").mkdir(parents=True, exist_ok=True)
         waits = functools.partial(observer.stage, "waiting for another build to end")

@@ -23,13 +23,12 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.vm.backend import GuestReports, vm_obstacles
-from emulation.vm.build import cache_folder, chosen_inputs, command, find_image
+from emulation.vm.build import cache_folder, chosen_inputs, find_image, how_to_build
 from emulation.vm.closed import run_closed
 from emulation.vm.inputs import ImageInputs
 from emulation.vm.preloaded import FILES
 from emulation.vm.qemu import MEMORY
 from emulation.vm.run import image_in_use
-from nodeapp.installation import SCRIPT
 
 if TYPE_CHECKING:
     from emulation.backends.realtime.backend import RealTimeBackend
@@ -71,7 +70,7 @@ class MachineBackend:
         try:
             inputs = chosen_inputs(cache_folder())
             if os.geteuid() != 0 and find_image(inputs) is None:
-                obstacles.append(f"the machine has no image: sudo ./{SCRIPT} {command(inputs)}")
+                obstacles.append(f"the machine has no image: {how_to_build(inputs)}")
             obstacles += filter(None, (lacks(scenario, inputs) for scenario in scenarios))
         except VmError as error:
             obstacles.append(str(error))
