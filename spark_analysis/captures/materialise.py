@@ -104,39 +104,56 @@ def materialise(
         if damage is None:
             return folder
         problem(f"metrics/{decoded.folder} was damaged ({damage}): the captures are decoded again")
-    scratch = run.metrics / f".{decoded.folder}-{os.getpid()}"
+
+    def is_made() -> bool:
+        """Return whether another analysis, which was faster, has made the folder meanwhile."""
+        latest = _made_of(folder)
+        return latest is not None and latest != manifest and _is_current(latest, files)
+
     try:
         run.metrics.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(scratch, ignore_errors=True)  # of a killed process with this number
-        scratch.mkdir()
-        context = spark.sparkContext
-        tasks = [
-            (str(scratch / f"part-{number:05}.parquet"), partition.value, decoded)
-            for number, partition in enumerate(
-                plan(captures, 2 * context.defaultParallelism, whole=decoded.whole)
-            )
-        ]
-        if sum(capture.path.stat().st_size for capture in captures) <= AT_ONCE:
-            for task in tasks:
-                _write(task)
-        else:
-            # Starting a task takes as long as decoding a slice: a few tasks of several each.
-            count = min(len(tasks), TASKS * context.defaultParallelism)
-            context.parallelize(tasks, max(1, count)).foreach(_write)
-        _mark(scratch, {"run": run.name, "files": files})
-        latest = _made_of(folder)
-        if latest != manifest and _is_current(latest or {}, files):
-            return folder  # another analysis was faster, and reads it now
-        try:
-            replace_folder(scratch, folder)
-        except OSError:
-            if not _is_current(_made_of(folder) or {}, files):  # else another analysis was faster
-                raise
+        with scratch_beside(folder) as scratch:
+            scratch.mkdir()
+            _decode(spark, captures, decoded, scratch)
+            _mark(scratch, {"run": run.name, "files": files})
+            try:
+                if not is_made():  # else somebody reads it now
+                    replace_folder(scratch, folder)
+            except OSError:
+                if not is_made():
+                    raise
     except OSError as error:
         raise AnalysisError(f"cannot write in {run.metrics}: {error.strerror}") from None
+    return folder
+
+
+def _decode(spark: SparkSession, captures: Sequence[Capture], decoded: Decoded, into: Path) -> None:
+    """Decode captures into files of a folder, here or by tasks."""
+    context = spark.sparkContext
+    tasks = [
+        (str(into / f"part-{number:05}.parquet"), partition.value, decoded)
+        for number, partition in enumerate(
+            plan(captures, 2 * context.defaultParallelism, whole=decoded.whole)
+        )
+    ]
+    if sum(capture.path.stat().st_size for capture in captures) <= AT_ONCE:
+        for task in tasks:
+            _write(task)
+    else:
+        # Starting a task takes as long as decoding a slice: a few tasks of several each.
+        count = min(len(tasks), TASKS * context.defaultParallelism)
+        context.parallelize(tasks, max(1, count)).foreach(_write)
+
+
+@contextmanager
+def scratch_beside(folder: Path) -> Iterator[Path]:
+    """Yield where this process may make a folder beside `folder`; it goes when the block ends."""
+    scratch = folder.with_name(f".{folder.name}-{os.getpid()}")
+    shutil.rmtree(scratch, ignore_errors=True)  # of a killed process with this number
+    try:
+        yield scratch
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return folder
 
 
 def mark_recorded(folder: Path, run: str) -> None:
@@ -217,11 +234,8 @@ def frames_of(spark: SparkSession, folders: Sequence[Path]) -> Iterator[DataFram
         return
     for folder in folders:
         _sweep(folder.parent, _TOGETHER)
-    scratch = folders[0].parent / f".{_TOGETHER}-{os.getpid()}"
-    try:
+    with scratch_beside(folders[0].parent / _TOGETHER) as scratch:
         yield spark.read.schema(FRAMES).parquet(str(_copied(folders, scratch / FRAMES_FOLDER)))
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _copied(folders: Sequence[Path], together: Path) -> Path:

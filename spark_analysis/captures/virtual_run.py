@@ -7,8 +7,6 @@ packets through the same decoder (`emulation.virtual.recording`), so that the me
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +26,7 @@ from spark_analysis.captures.materialise import (
     mark_recorded,
     parquet_writer,
     replace_folder,
+    scratch_beside,
 )
 from spark_analysis.captures.schemas import FRAMES
 
@@ -48,16 +47,14 @@ def run_to_frames(
     `emulation.backends.base.BackendError` for a scenario that cannot run.
     """
     metrics = folder.path / "metrics"
-    scratch = metrics / f".{FRAMES_FOLDER}-{os.getpid()}"
-    shutil.rmtree(scratch, ignore_errors=True)  # of a killed process with this number
-    scratch.mkdir(parents=True)
     try:
-        with _FramesFile(scenario, folder.path.name, scratch / "part-00000.parquet") as file:
-            simulate(scenario, folder, ColumnRecorder(scenario, file.write), progress, problem)
-        mark_recorded(scratch, folder.path.name)
-        replace_folder(scratch, metrics / FRAMES_FOLDER)
+        with scratch_beside(metrics / FRAMES_FOLDER) as scratch:
+            scratch.mkdir(parents=True)
+            with _FramesFile(scenario, folder.path.name, scratch / "part-00000.parquet") as file:
+                simulate(scenario, folder, ColumnRecorder(scenario, file.write), progress, problem)
+            mark_recorded(scratch, folder.path.name)
+            replace_folder(scratch, metrics / FRAMES_FOLDER)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
         with suppress(OSError):
             metrics.rmdir()  # of a run that left no frames
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,15 +10,23 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from emulation.scenario.runfolder import read_run
+from emulation.scenario.runfolder import Run, read_run
 from nodeapp.pubsub.registry import kinds
 from spark_analysis.captures import materialise as module
-from spark_analysis.captures.files import find_captures
+from spark_analysis.captures.files import Capture, find_captures
 from spark_analysis.captures.materialise import materialise, read_frames
 from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.errors import AnalysisError
 from tests.capture.packets import pcap
 from tests.spark_analysis.runs import RunBuilder
+
+
+def run_with_captures(folder: Path) -> tuple[Run, Sequence[Capture]]:
+    """Return a run of one node, whose client subscribes."""
+    builder = RunBuilder(folder / "x", nodes=1)
+    builder.subscribe(1, 1.0, ["a"])
+    run = read_run(builder.write())
+    return run, find_captures([run.captures])
 
 
 @pytest.mark.spark
@@ -55,10 +64,7 @@ def test_captures_are_decoded_once_and_again_when_they_change(
 def test_of_two_analyses_the_faster_one_makes_the_frames(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    builder = RunBuilder(tmp_path / "x", nodes=1)
-    builder.subscribe(1, 1.0, ["a"])
-    run = read_run(builder.write())
-    captures = find_captures([run.captures])
+    run, captures = run_with_captures(tmp_path)
 
     def after_the_other(new: Path, folder: Path) -> None:
         shutil.copytree(new, folder)
@@ -80,10 +86,7 @@ def made(folder: Path) -> int:
 def test_frames_that_another_analysis_reads_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    builder = RunBuilder(tmp_path / "x", nodes=1)
-    builder.subscribe(1, 1.0, ["a"])
-    run = read_run(builder.write())
-    captures = find_captures([run.captures])
+    run, captures = run_with_captures(tmp_path)
     write, inodes = module._write, list[int]()
 
     def after_the_other(task: Any) -> None:
@@ -102,10 +105,7 @@ def test_frames_that_another_analysis_reads_stay(
 def test_frames_are_decoded_again_by_other_kinds_of_messages_and_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    builder = RunBuilder(tmp_path / "x", nodes=1)
-    builder.subscribe(1, 1.0, ["a"])
-    run = read_run(builder.write())
-    captures = find_captures([run.captures])
+    run, captures = run_with_captures(tmp_path)
     (run.metrics / f".frames.parquet-{os.getpid()}").mkdir(parents=True)  # a container's numbers
     folder = materialise(ALONE, run, captures)
     before = made(folder)
